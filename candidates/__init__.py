@@ -1,0 +1,1 @@
+"""Candidates: one folder per contract, one file per idea."""

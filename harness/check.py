@@ -1,0 +1,181 @@
+"""Check: one candidate against its contract, from the first search to the smallest counterexample on disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from harness.case import CaseFile
+from harness.contract import Contract
+from harness.frozen import verify
+from harness.job import Job, Target
+from harness.journal import Entry, Reading
+from harness.message import MessageError, finding_from_json, stage_from_json
+from harness.outcome import blank_result, unfinished
+from harness.search.profile import Profile
+from harness.shrink import Shrinker, shrink
+from harness.supervise import Ending, Limits, Nursery
+from harness.verdict import Finding, Result, StageReport, Symptom, Verdict
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is running, cases done, cases known to come."""
+
+SUSPECTS_TRIED: Final = 600
+"""Suspicious cases that are examined again, one by one, to find the one to blame."""
+_SEARCHES: Final = {Entry.SPACE: "exhaustive", Entry.SCALE: "scale", Entry.REPLAY: "replay", Entry.TEXT: "property"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much a check does, and where it keeps what it finds."""
+
+    profile: Profile
+    seed: int = 0
+    deadline: float
+    """``time.monotonic()`` at which the search must have ended."""
+    limits: Limits
+    replayed: tuple[CaseFile, ...] = ()
+    saved: Path
+    """Folder for counterexamples."""
+    database: Path | None = None
+
+
+def check_candidate(
+    nursery: Nursery, contract: Contract, target: Target, plan: Plan, progress: Progress | None = None
+) -> Result:
+    """Search for a case on which the candidate is not the reference; shrink and save it if there is one.
+
+    Raises:
+        HarnessError: the reference is not the frozen one, or no child process can be started.
+    """
+    started = time.monotonic()
+    digest = verify(contract)
+    job = Job(
+        mode="search",
+        target=target,
+        profile=plan.profile.name,
+        seed=plan.seed,
+        examples=plan.profile.examples,
+        seconds=max(plan.deadline - started, 0.0),
+        database=None if plan.database is None else str(plan.database),
+        cases=tuple(case for case in plan.replayed if case.case.contract == contract.name),
+    )
+    expected = len(contract.space(plan.profile.name)) + plan.profile.examples + len(job.cases)
+
+    def on_progress(reading: Reading) -> None:
+        if progress is not None:
+            progress(reading.phase.name.lower(), reading.done, expected)
+
+    ending = nursery.run(job, plan.limits, on_progress)
+    result = blank_result(contract, target, ending, profile=plan.profile.name, digest=digest)
+    result = replace(result, seed=plan.seed)
+    try:
+        result = _with_stages(result, contract, ending)
+        trials, finding = _suspicion(contract, job, ending)
+    except MessageError as error:
+        trials, finding = [], None
+        result = replace(result, reason=f"the child process sent a malformed message ({error}); run again.")
+    if finding is not None:
+        # On disk before anything else happens: shrinking runs the candidate again, and anything may happen then.
+        saved = CaseFile(finding.case, finding.before, _note(finding)).write(plan.saved)
+        result = replace(result, verdict=Verdict.DIFFERENT, finding=finding, case_file=saved)
+        shrinker = Shrinker(nursery, contract, target, plan.limits)
+        smallest = shrink(shrinker, trials, finding, deadline=plan.deadline)
+        final = CaseFile(smallest.case, smallest.before, _note(smallest)).write(plan.saved)
+        if final != saved:
+            saved.unlink(missing_ok=True)
+        result = replace(result, finding=smallest, case_file=final)
+    else:
+        result = _judge(result, plan, ending)
+    return replace(result, seconds=time.monotonic() - started)
+
+
+def _with_stages(result: Result, contract: Contract, ending: Ending) -> Result:
+    stages: list[StageReport] = []
+    strata = {stratum.name: 0 for stratum in contract.strata}
+    for message in ending.messages:
+        if message.get("kind") != "stage":
+            continue
+        stage, hits = stage_from_json(message)
+        stages.append(stage)
+        for name in strata:
+            strata[name] += hits.get(name, 0)
+    required = tuple(stratum.name for stratum in contract.strata if stratum.required(result.profile))
+    cases = sum(stage.cases for stage in stages)
+    return replace(result, stages=tuple(stages), strata=strata, required=required, cases=cases)
+
+
+def _suspicion(contract: Contract, job: Job, ending: Ending) -> tuple[list[CaseFile], Finding | None]:
+    """Cases to try again on their own, and the finding so far; nothing if the search found nothing."""
+    message = ending.message("finding")
+    if message is not None:
+        found = finding_from_json(message, contract.name)
+        return [CaseFile(found.case), CaseFile(found.case, found.before)], found
+    suspects = ending.message("suspects")
+    if suspects is not None:
+        space = contract.space(job.profile)
+        given = suspects.get("indices")
+        indices = [i for i in given if type(i) is int and 0 <= i < len(space)] if isinstance(given, list) else []
+        if not indices:
+            raise MessageError("field 'indices' holds no case of the space")
+        last = indices[-1]
+        earlier = tuple(space[i] for i in range(max(0, last - 8), last))
+        trials = [CaseFile(space[index]) for index in indices[:SUSPECTS_TRIED]] + [CaseFile(space[last], earlier)]
+        kind = Symptom.DIFFERENT if len(indices) == 1 else Symptom.CHANGED_GLOBALS
+        return trials, Finding(kind, space[last], message="seen once, in the exhaustive search", search="exhaustive")
+    symptom = ending.symptom()
+    if symptom is None or ending.reading is None:
+        return [], None
+    located = _located(contract, job, ending.reading)
+    if located is None:
+        return [], None
+    search = _SEARCHES[ending.reading.entry]
+    finding = Finding(symptom, located.case, located.before, message=ending.describe(), search=search)
+    return [CaseFile(located.case), CaseFile(located.case, located.before)], finding
+
+
+def _located(contract: Contract, job: Job, reading: Reading) -> CaseFile | None:
+    """The case that the journal names."""
+    if reading.entry is Entry.TEXT:
+        case = reading.case()
+        return None if case is None or case.contract != contract.name else CaseFile(case)
+    if reading.entry is Entry.SPACE:
+        space = contract.space(job.profile)
+        return CaseFile(space[reading.index]) if reading.index < len(space) else None
+    listed = job.cases if reading.entry is Entry.REPLAY else tuple(map(CaseFile, contract.scale(job.profile)))
+    return listed[reading.index] if reading.index < len(listed) else None
+
+
+def _judge(result: Result, plan: Plan, ending: Ending) -> Result:
+    """The verdict of a search that found nothing: equal, if enough was executed."""
+    stopped = unfinished(result, ending)
+    if stopped is not None:
+        return stopped
+    reason = result.reason or _vacuous(result, plan)
+    return replace(result, verdict=Verdict.INCONCLUSIVE if reason else Verdict.EQUAL, reason=reason)
+
+
+def _vacuous(result: Result, plan: Plan) -> str:
+    """Why what was executed is too little for a verdict of equal; an empty string if it is enough."""
+    unfinished = [stage.search for stage in result.stages if not stage.complete]
+    if unfinished:
+        return f"the time limit ended the {unfinished[0]} search after {result.cases:,} cases. Raise --time-limit."
+    ran = {stage.search for stage in result.stages}
+    absent = [search for search in ("replay", "exhaustive", "scale", "property") if search not in ran]
+    if absent:
+        return f"the {absent[0]} search did not run. Raise --time-limit."
+    if result.cases < plan.profile.minimum_cases:
+        wanted = f"{plan.profile.minimum_cases:,}"
+        return f"{result.cases:,} cases were executed; profile {plan.profile.name} needs {wanted}. Enlarge the space."
+    missed = [name for name in result.required if not result.strata[name]]
+    if missed:
+        return f"no case of {', '.join(missed)} was executed. Widen the contract's space or strategy."
+    return ""
+
+
+def _note(finding: Finding) -> str:
+    found = f"found by the {finding.search} search: " if finding.search else ""
+    return f"{found}{finding.symptom.value}{f' ({finding.step})' if finding.step else ''}"

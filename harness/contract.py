@@ -1,0 +1,95 @@
+"""Contract: what one helper promises, and what a check of it must cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.case import Case
+from harness.errors import UsageError
+from harness.search.space import Block, Space
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+PROFILES: Final = ("commit", "gate", "premerge", "nightly")
+"""Profile names, from least to most work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """A named kind of case that a check must hit.
+
+    ``mask`` says of every case in a block whether it belongs. ``required_from`` is the first profile whose verdict of
+    equal needs at least one such case.
+    """
+
+    name: str
+    mask: Callable[[Block], NDArray[np.bool_]]
+    required_from: str = "commit"
+
+    def required(self, profile: str) -> bool:
+        """Whether a verdict of equal under ``profile`` needs a case of this stratum."""
+        return PROFILES.index(profile) >= PROFILES.index(self.required_from)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """Binds a frozen reference to where its cases come from and to what is observed of it.
+
+    The call signature is the reference's. Everything here is plain data or a plain function of cases: a contract needs
+    no class of its own and no change in the engine.
+    """
+
+    name: str
+    summary: str
+    reference: str
+    """The frozen loop as ``package.module:function``."""
+    upstream_names: tuple[str, ...]
+    """Function names that mean this contract when a candidate is given as a path or an import path."""
+    consumers: tuple[str, ...]
+    """Who launches kernels with these tables; for readers."""
+    space: Callable[[str], Space]
+    """The bounded space searched exhaustively under a profile."""
+    strategy: Callable[[], SearchStrategy[Case]]
+    """Hypothesis strategy for the property search."""
+    scale: Callable[[str], Sequence[Case]]
+    """A few large cases for a profile."""
+    strata: tuple[Stratum, ...]
+    twin: Callable[[Case], Case | None]
+    """Another in-domain case whose arguments have the same types and shapes but other values, or None."""
+    simpler: Callable[[Case], Iterator[Case]]
+    """In-domain cases that are simpler than the given one, most drastic first; used to shrink failures."""
+    launch: Callable[[Any], Mapping[str, Any]] | None = None
+    """Picks from the returned value what the kernel launch reads, for ``--observe launch``; None: there is no such
+    level."""
+    fresh_outputs: bool = True
+    """Whether the reference returns new memory on every call, so that a candidate must too."""
+
+    @property
+    def function(self) -> str:
+        """The reference's function name, under which an in-tree candidate defines its version."""
+        return self.reference.partition(":")[2]
+
+    def check_case(self, case: Case) -> None:
+        """Check that a case read from a file has this contract's arguments, of the right kinds.
+
+        Raises:
+            UsageError: it has not.
+        """
+        wanted = self.space(PROFILES[0])[0].arguments
+        if set(case.arguments) != set(wanted):
+            names = ", ".join(wanted)
+            raise UsageError(f"a case of {self.name} has the arguments {names}, not {', '.join(case.arguments)}.")
+        for name, value in wanted.items():
+            if type(case.arguments[name]) is not type(value):
+                kinds = f"a {type(value).__name__}, not a {type(case.arguments[name]).__name__}"
+                raise UsageError(f"argument {name!r} of a case of {self.name} is {kinds}.")
+
+    def count_strata(self, block: Block, *, stop: int | None = None) -> dict[str, int]:
+        """How many of the first ``stop`` cases of a block (default: all) belong to each stratum."""
+        return {stratum.name: int(np.count_nonzero(stratum.mask(block)[:stop])) for stratum in self.strata}

@@ -1,0 +1,204 @@
+"""Examine one case completely: first call, repeated, interleaved, changed in place, and what earlier calls returned."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from harness.case import Case
+from harness.compare import compare, leaves, shares_memory
+from harness.contract import Contract
+from harness.journal import Journal
+from harness.materialise import Signature, live_case
+from harness.observe import Arguments, Function, Raised, call, check_observable, outcome_difference
+from harness.poison import PATTERNS, poison_array_cache, set_pattern
+from harness.verdict import Difference, Finding, Symptom
+
+SECOND: Final = "second call with the same arguments, fresh memory poisoned with another pattern"
+TWIN: Final = "a call with other values, after calls with this case"
+BACK: Final = "the call again, after a call with other values"
+IN_PLACE: Final = "a call after the same tensors were changed in place"
+
+_OVERLAPPED: Final = re.compile(r"(?<=overlaps )\[[01]\].*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A candidate beside its reference, ready to be called in this process."""
+
+    contract: Contract
+    reference: Function
+    candidate: Function
+    signature: Signature
+    device: torch.device
+    journal: Journal
+    check_pinned: bool = False
+
+
+@dataclass(slots=True)
+class _Pair:
+    """One call of both sides on one case: live arguments and outcomes."""
+
+    case: Case
+    left: Arguments
+    right: Arguments
+    expected: Any = None
+    got: Any = None
+
+    def run(self, subject: Subject, known: _Pair | None = None) -> None:
+        """Call both sides; the reference only where its outcome is not ``known`` from an earlier, equal call."""
+        if known is None:
+            self.expected = call(subject.reference, self.left.positional, self.left.keyword)
+        else:
+            self.expected = known.expected
+        subject.journal.again()
+        self.got = call(subject.candidate, self.right.positional, self.right.keyword)
+        subject.journal.end()
+
+    def difference(self, subject: Subject) -> tuple[Symptom, Difference] | None:
+        """How the outcomes differ, or the arguments after the call, or the memory that both share."""
+        names = subject.signature.names
+        left, right = self.left.named(names), self.right.named(names)
+        if type(self.expected) is Raised or type(self.got) is Raised:
+            found = outcome_difference(self.expected, self.got, check_pinned=subject.check_pinned)
+            if found is not None:
+                return found
+            left_seen, right_seen = (None, left), (None, right)
+        else:
+            left_seen, right_seen = (self.expected, left), (self.got, right)
+        difference = compare(left_seen, right_seen, check_pinned=subject.check_pinned)
+        if difference is None:
+            return None
+        mutated = difference.path.startswith("[1]") and difference.aspect != "aliasing"
+        return (Symptom.MUTATED_INPUT if mutated else Symptom.DIFFERENT), _relabelled(difference)
+
+
+def pair_of(subject: Subject, case: Case) -> _Pair:
+    """Fresh live arguments for both sides."""
+    return _Pair(
+        case,
+        live_case(case, subject.signature, subject.device),
+        live_case(case, subject.signature, subject.device),
+    )
+
+
+def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> Finding | None:
+    """Run the whole protocol on one case and return the first failure.
+
+    1. the call itself: outcome, arguments after it; 2. the same objects again, under the other poison pattern;
+    3. a call with other values of the same shapes; 4. the case once more; 5. the same tensors, overwritten with the
+    other values; and after each, that what earlier calls returned is untouched and shares no memory with what later
+    ones return.
+    Calls of ``before`` run first; they are not judged.
+
+    The caller has written the case to the journal.
+    """
+    for earlier in before:
+        pair_of(subject, earlier).run(subject)
+    set_pattern(PATTERNS[0])
+    first = pair_of(subject, case)
+    first.run(subject)
+    check_observable(case, first.expected)
+    # A frozen reference that leaves its arguments alone gives the same value again: no need to wait for it.
+    names = subject.signature.names
+    untouched = live_case(case, subject.signature, subject.device).named(names)
+    pure = compare(untouched, first.left.named(names)) is None
+    known = first if pure else None
+    found = first.difference(subject)
+    if found is not None:
+        return Finding(found[0], case, before, found[1])
+
+    set_pattern(PATTERNS[1])
+    poison_array_cache(_sizes(first), PATTERNS[1])
+    second = _Pair(case, first.left, first.right)
+    finding = _follow(subject, second, known, [first], SECOND, before)
+    set_pattern(PATTERNS[0])
+    if finding is not None:
+        return finding
+
+    twin = subject.contract.twin(case)
+    if twin is None:
+        return None
+    other = pair_of(subject, twin)
+    other.run(subject)
+    found = other.difference(subject)
+    if found is not None:
+        return Finding(found[0], twin, (*before, case, case), found[1], step=TWIN)
+    back = pair_of(subject, case)
+    finding = _follow(subject, back, known, [first, second, other], BACK, (*before, case, twin))
+    if finding is not None:
+        return finding
+    if not _overwrite(back, live_case(twin, subject.signature, subject.device)):
+        return None
+    back.run(subject, other if pure else None)
+    found = back.difference(subject)
+    if found is None:
+        return None
+    symptom = found[0] if type(other.got) is Raised else Symptom.STALE
+    return Finding(symptom, case, before, found[1], step=IN_PLACE)
+
+
+def _follow(
+    subject: Subject, pair: _Pair, known: _Pair | None, earlier: list[_Pair], step: str, before: tuple[Case, ...]
+) -> Finding | None:
+    """Run a later call and judge it, what it did to earlier results, and whether it shares memory with them."""
+    pair.run(subject, known)
+    found = pair.difference(subject)
+    if found is not None:
+        symptom = Symptom.UNSTABLE if found[0] is Symptom.DIFFERENT else found[0]
+        return Finding(symptom, pair.case, before, found[1], step=step)
+    for previous in earlier:
+        found = outcome_difference(previous.expected, previous.got, check_pinned=subject.check_pinned)
+        if found is not None:
+            return Finding(
+                Symptom.REUSED_OUTPUT, pair.case, before, found[1], step=f"what an earlier call returned, after {step}"
+            )
+        if not subject.contract.fresh_outputs or type(pair.got) is Raised or type(previous.got) is Raised:
+            continue
+        path = shares_memory(previous.got, pair.got)
+        if path is not None:
+            difference = Difference(path, "aliasing", "memory of its own", "memory that an earlier call returned")
+            return Finding(Symptom.REUSED_OUTPUT, pair.case, before, difference, step=step)
+    return None
+
+
+def _overwrite(pair: _Pair, other: Arguments) -> bool:
+    """Copy ``other``'s values into the tensors and arrays of ``pair``, in place. False if there are none."""
+    fresh = [live for _, live in leaves([other.positional, other.keyword])]
+    changed = False
+    for side in (pair.left, pair.right):
+        for (_, target), source in zip(leaves([side.positional, side.keyword]), fresh, strict=True):
+            if isinstance(target, torch.Tensor):
+                target.copy_(source)
+            else:
+                np.copyto(target, source)
+            changed = True
+    return changed
+
+
+def _relabelled(difference: Difference) -> Difference:
+    """The same difference, with paths that speak of the returned value and of the arguments by name."""
+    return replace(
+        difference,
+        path=_place(difference.path),
+        expected=_OVERLAPPED.sub(lambda match: _place(match[0]), difference.expected),
+        got=_OVERLAPPED.sub(lambda match: _place(match[0]), difference.got),
+    )
+
+
+def _place(path: str) -> str:
+    side, rest = path[:3], path[3:]
+    if side == "[0]":
+        return rest
+    name, bracket, below = rest[1:].partition("]")
+    return f"argument {name}{below if bracket else ''}"
+
+
+def _sizes(pair: _Pair) -> list[int]:
+    """Sizes in bytes of what the call took and returned: the blocks that a candidate is most likely to allocate."""
+    values = [pair.expected, list(pair.left.positional)]
+    return [leaf.nbytes for value in values if type(value) is not Raised for _, leaf in leaves(value)]

@@ -1,0 +1,105 @@
+"""Turn cases into live arguments: tensors, arrays, lists, numbers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.case import ArrayValue, Case, DeviceValue, ListValue, TensorValue, Value
+from harness.errors import HarnessError
+from harness.observe import Arguments
+from harness.search.space import Block, TensorColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a contract's reference, in order, and which of them are passed by keyword."""
+
+    names: tuple[str, ...]
+    keyword_only: frozenset[str]
+
+    def bind(self, values: dict[str, Any]) -> Arguments:
+        """Arrange named arguments for a call. A parameter that is not given keeps its default."""
+        unknown = values.keys() - set(self.names)
+        if unknown:
+            raise HarnessError(f"case has arguments that the reference does not take: {', '.join(sorted(unknown))}.")
+        positional: list[Any] = []
+        keyword: dict[str, Any] = {}
+        for name in self.names:
+            if name not in values:
+                continue
+            if name in self.keyword_only or len(positional) + len(keyword) < self.names.index(name):
+                keyword[name] = values[name]
+            else:
+                positional.append(values[name])
+        return Arguments(tuple(positional), keyword)
+
+
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """The signature of a frozen reference."""
+    parameters = inspect.signature(function).parameters
+    keyword_only = frozenset(name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY)
+    return Signature(tuple(parameters), keyword_only)
+
+
+def live_value(value: Value, device: torch.device) -> Any:
+    """One live argument; every call makes a new object."""
+    if isinstance(value, TensorValue):
+        tensor = torch.tensor(value.data, dtype=getattr(torch, value.dtype))
+        if value.shape != (len(value.data),):
+            tensor = tensor.reshape(value.shape)
+        return tensor.to(device) if value.device == "target" else tensor
+    if isinstance(value, ArrayValue):
+        return np.array(value.data, dtype=value.dtype).reshape(value.shape)
+    if isinstance(value, ListValue):
+        return list(value.data)
+    if isinstance(value, DeviceValue):
+        return device
+    return value
+
+
+def live_case(case: Case, signature: Signature, device: torch.device) -> Arguments:
+    """The live arguments of one case."""
+    return signature.bind({name: live_value(value, device) for name, value in case.arguments.items()})
+
+
+def live_block(
+    block: Block, start: int, stop: int, signature: Signature, device: torch.device
+) -> tuple[Iterator[tuple[tuple[Any, ...], dict[str, Any]]], dict[str, Any]]:
+    """The live arguments of cases ``start`` to ``stop`` of a block, and their backing: what all of them are views of.
+
+    One table per tensor argument is built for all cases at once, and each case gets a row of it: many times cheaper
+    than a tensor per case. A call that writes to its argument, or past its end, therefore changes the backing, which
+    can be compared once for all cases.
+    """
+    columns: dict[str, Any] = {}
+    backing: dict[str, Any] = {}
+    for name, column in block.columns.items():
+        if isinstance(column, TensorColumn):
+            table = torch.from_numpy(column.table[start:stop].astype(column.dtype))
+            backing[name] = table
+            columns[name] = table.unbind(0)
+        else:
+            columns[name] = backing[name] = [live_value(value, device) for value in column.values[start:stop]]
+    for name, value in block.fixed.items():
+        backing[name] = live_value(value, device)
+        columns[name] = repeat(backing[name], stop - start)
+    given = [name for name in signature.names if name in columns]
+    if given != list(signature.names[: len(given)]) or len(given) != len(columns):
+        rows: Iterator[Any] = zip(*columns.values(), strict=True)
+        bound = (signature.bind(dict(zip(columns, row, strict=True))) for row in rows)
+        return ((arguments.positional, arguments.keyword) for arguments in bound), backing
+    positional = [columns[name] for name in given if name not in signature.keyword_only]
+    keyword = {name: columns[name] for name in given if name in signature.keyword_only}
+    by_position = zip(*positional, strict=True) if positional else repeat((), stop - start)
+    if all(isinstance(column, repeat) for column in keyword.values()):
+        constant = {name: backing[name] for name in keyword}
+        return zip(by_position, repeat(constant)), backing
+    by_keyword = (dict(zip(keyword, row, strict=True)) for row in zip(*keyword.values(), strict=True))
+    return zip(by_position, by_keyword, strict=True), backing

@@ -1,0 +1,132 @@
+"""Messages: what the child process tells its parent, as JSON that the parent checks field by field.
+
+The child runs code that nobody has reviewed yet. Nothing it sends is imported, unpickled or evaluated; a message that
+does not have exactly the expected form counts as the child having failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from harness.case import Case, case_from_json
+from harness.errors import UsageError
+from harness.verdict import Difference, Element, Finding, StageReport, Symptom
+
+T = TypeVar("T")
+
+
+class MessageError(ValueError):
+    """A message that does not have the expected form."""
+
+
+def finding_to_json(finding: Finding) -> dict[str, Any]:
+    """A finding as JSON; the inverse is :func:`finding_from_json`."""
+    difference = finding.difference
+    return {
+        "symptom": finding.symptom.value,
+        "case": finding.case.to_json(),
+        "before": [case.to_json() for case in finding.before],
+        "difference": None if difference is None else difference_to_json(difference),
+        "step": finding.step,
+        "message": finding.message,
+        "search": finding.search,
+    }
+
+
+def difference_to_json(difference: Difference) -> dict[str, Any]:
+    """A difference as JSON."""
+    return {
+        "path": difference.path,
+        "aspect": difference.aspect,
+        "expected": difference.expected,
+        "got": difference.got,
+        "count": difference.count,
+        "total": difference.total,
+        "elements": [
+            {"index": list(element.index), "expected": element.expected, "got": element.got}
+            for element in difference.elements
+        ],
+    }
+
+
+def finding_from_json(document: Mapping[str, Any], contract: str) -> Finding:
+    """Read a finding on a case of ``contract``.
+
+    Raises:
+        MessageError: it does not have the expected form.
+    """
+    difference = document.get("difference")
+    try:
+        symptom = Symptom(field(document, "symptom", str))
+        case = _case(document.get("case"), contract)
+        before = tuple(_case(item, contract) for item in field(document, "before", list))
+    except (ValueError, UsageError) as error:
+        raise MessageError(str(error)) from error
+    return Finding(
+        symptom,
+        case,
+        before,
+        None if difference is None else _difference(difference),
+        field(document, "step", str),
+        field(document, "message", str),
+        field(document, "search", str),
+    )
+
+
+def stage_to_json(stage: StageReport, strata: Mapping[str, int]) -> dict[str, Any]:
+    """What a search did, and its strata, as JSON."""
+    return {
+        "search": stage.search,
+        "cases": stage.cases,
+        "seconds": stage.seconds,
+        "space": stage.space,
+        "complete": stage.complete,
+        "strata": dict(strata),
+    }
+
+
+def stage_from_json(document: Mapping[str, Any]) -> tuple[StageReport, dict[str, int]]:
+    """Read what a search did, and its strata."""
+    strata = {str(name): count for name, count in field(document, "strata", dict).items() if type(count) is int}
+    report = StageReport(
+        field(document, "search", str),
+        field(document, "cases", int),
+        field(document, "seconds", float),
+        field(document, "space", str),
+        field(document, "complete", bool),
+    )
+    return report, strata
+
+
+def field(document: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """One field of a message, which must be of exactly this type."""
+    value = document.get(name)
+    if type(value) is not kind:
+        raise MessageError(f"field {name!r} is not {kind.__name__}")
+    return value
+
+
+def _case(document: object, contract: str) -> Case:
+    case = case_from_json(document, source="message")
+    if case.contract != contract:
+        raise MessageError(f"a case of {case.contract!r}, not of {contract!r}")
+    return case
+
+
+def _difference(document: object) -> Difference:
+    if not isinstance(document, dict):
+        raise MessageError("difference is not an object")
+    elements = tuple(
+        Element(
+            tuple(part for part in field(item, "index", list) if type(part) is int),
+            field(item, "expected", str),
+            field(item, "got", str),
+        )
+        for item in field(document, "elements", list)
+        if isinstance(item, dict)
+    )
+    path, aspect, expected, got = (field(document, name, str) for name in ("path", "aspect", "expected", "got"))
+    return Difference(
+        path, aspect, expected, got, field(document, "count", int), field(document, "total", int), elements
+    )

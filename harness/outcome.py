@@ -1,0 +1,55 @@
+"""Outcome: what the way a child ended says about the candidate, before anything is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from harness.contract import Contract
+from harness.job import Target
+from harness.journal import Phase
+from harness.supervise import Ending
+from harness.verdict import Result, Verdict
+
+
+def blank_result(contract: Contract, target: Target, ending: Ending, *, profile: str, digest: str) -> Result:
+    """A result that says nothing yet: inconclusive, with what is known of the candidate and of its process."""
+    loaded: Mapping[str, Any] = ending.message("loaded") or {}
+    left = ending.left_behind
+    many = "processes behind, which were" if left > 1 else "process behind, which was"
+    return Result(
+        contract=contract.name,
+        candidate=target.candidate,
+        observe=target.observe,
+        device=target.device,
+        verdict=Verdict.INCONCLUSIVE,
+        profile=profile,
+        output=ending.output,
+        notes=(f"it left {left} {many} ended",) if left else (),
+        source=_source(loaded) if loaded else "",
+        reference_digest=digest,
+        candidate_digest=str(loaded.get("digest", "")),
+    )
+
+
+def unfinished(result: Result, ending: Ending) -> Result | None:
+    """The result of a child that could not do its work, with the reason; None if it did it."""
+    unloadable, failed = ending.message("unloadable"), ending.message("failed")
+    if unloadable is not None:
+        return replace(result, loaded=False, reason=str(unloadable.get("message", "")))
+    if failed is not None:
+        return replace(result, reason=f"the harness failed: {failed.get('message', '')}")
+    if ending.how == "done":
+        return None
+    if ending.reading is not None and ending.reading.phase is Phase.LOADING:
+        reason = f"while the candidate was loaded, {ending.describe()}. Import it by hand to see why."
+        return replace(result, loaded=False, reason=reason)
+    return replace(result, reason=f"{ending.describe()}. Run again, with more time if that was the limit.")
+
+
+def _source(loaded: Mapping[str, Any]) -> str:
+    """How the candidate was loaded, and for a slice everything that was executed."""
+    definitions = loaded.get("definitions")
+    names = ", ".join(map(str, definitions)) if isinstance(definitions, list) else ""
+    return f"{loaded.get('how')} from {loaded.get('file')}{f': {names}' if names else ''}"

@@ -1,0 +1,111 @@
+"""Pytest plugin: every candidate is one test item, so that ``pytest -n auto`` spreads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.session import Chosen, Options
+
+_NURSERY: Final = pytest.StashKey[Any]()
+
+
+class BitgateError(Exception):
+    """A candidate that is not equal to its reference; the text is the failure page."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the ``--bitgate`` flags."""
+    group = parser.getgroup("bitgate", "differential testing of metadata helpers")
+    group.addoption("--bitgate", action="store_true", help="check candidates: one test item each")
+    group.addoption(
+        "--bitgate-candidate",
+        action="append",
+        default=[],
+        metavar="SPEC",
+        help="contract/name, package.module:function or path/to/file.py::function (repeatable; implies --bitgate; "
+        "default: every registered and configured candidate)",
+    )
+    group.addoption("--bitgate-contract", metavar="NAME", help="contract, where the function's name does not tell")
+    group.addoption("--bitgate-profile", default="gate", metavar="NAME", help="commit, gate, premerge or nightly")
+    group.addoption("--bitgate-observe", default="strict", metavar="LEVEL", help="strict or launch")
+    group.addoption("--bitgate-device", default="auto", metavar="DEVICE", help="cpu, cuda or auto")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Add one item per candidate."""
+    if config.getoption("--bitgate") or config.getoption("--bitgate-candidate"):
+        items.extend(_items(session, config))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the child processes."""
+    nursery: Nursery | None = session.config.stash.get(_NURSERY, None)
+    if nursery is not None:
+        nursery.close()
+
+
+class CandidateItem(pytest.Item):
+    """The check of one candidate."""
+
+    def __init__(self, *, chosen: Chosen, options: Options, **fixed: Any) -> None:
+        super().__init__(**fixed)
+        self.chosen = chosen
+        self.options = options
+
+    def runtest(self) -> None:
+        """Check the candidate; anything but equal fails, an inconclusive check too."""
+        from harness import session
+        from harness.config import load_config
+        from harness.report.page import page_text
+        from harness.supervise import Nursery
+        from harness.verdict import Verdict
+
+        if _NURSERY not in self.config.stash:
+            self.config.stash[_NURSERY] = Nursery()
+        nursery: Nursery = self.config.stash[_NURSERY]
+        config = load_config(self.config.invocation_params.dir)
+        result = session.check([self.chosen.spec], self.options, config, nursery=nursery)[0]
+        if result.verdict is not Verdict.EQUAL:
+            raise BitgateError(page_text(result, function=self.chosen.contract.function))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure page instead of a stack trace."""
+        return str(excinfo.value) if isinstance(excinfo.value, BitgateError) else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """What pytest prints for the item."""
+        return self.path, None, f"bitgate {self.chosen.spec}"
+
+
+def _items(session: pytest.Session, config: pytest.Config) -> Iterator[CandidateItem]:
+    from dataclasses import replace
+
+    from harness import errors
+    from harness.config import load_config
+    from harness.session import Options, choose
+
+    options = Options(
+        contract=config.getoption("--bitgate-contract"),
+        profile=config.getoption("--bitgate-profile"),
+        observe=config.getoption("--bitgate-observe"),
+        device=config.getoption("--bitgate-device"),
+        workers=1,
+    )
+    try:
+        project = load_config(config.invocation_params.dir)
+        for chosen in choose(config.getoption("--bitgate-candidate"), options, project):
+            yield CandidateItem.from_parent(
+                session,
+                name=chosen.spec,
+                nodeid=f"bitgate::{chosen.contract.name}::{chosen.spec}",
+                chosen=chosen,
+                options=replace(options, contract=chosen.contract.name),
+            )
+    except errors.BitgateError as error:
+        raise pytest.UsageError(str(error)) from error

@@ -1,0 +1,71 @@
+"""Listing: the contracts, their candidates, and what this machine can run."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from harness.config import Config
+from harness.contract import PROFILES, Contract
+from harness.contracts import all_contracts, contract_named
+from harness.errors import HarnessError
+from harness.frozen import verify
+from harness.load.spec import RegisteredCandidate, registered_candidates
+from harness.report.page import emit
+from harness.report.text import one_line
+from harness.supervise import Nursery
+
+
+def show_list(console: Console, config: Config, *, only: str | None = None) -> None:
+    """Print every contract (or the one called ``only``), its candidates, and the machine.
+
+    Raises:
+        UsageError: there is no such contract.
+    """
+    contracts = all_contracts(config.contracts)
+    if only is not None:
+        contracts = {only: contract_named(only, config.contracts)}
+    registered = registered_candidates()
+    for contract in contracts.values():
+        _show_contract(console, contract)
+        _show_candidates(console, contract, registered.get(contract.name, []), config)
+        emit(console, "")
+    _show_machine(console)
+
+
+def _show_contract(console: Console, contract: Contract) -> None:
+    emit(console, contract.name, "bold")
+    emit(console, f"  {contract.summary}")
+    emit(console, f"  read by     {', '.join(contract.consumers)}")
+    try:
+        state = f"{verify(contract)}, as announced"
+    except HarnessError as error:
+        state = f"REFUSED: {error}"
+    emit(console, f"  reference   {contract.reference}")
+    emit(console, f"  digest      {state}")
+    emit(console, f"  observe     {'strict, launch' if contract.launch else 'strict'}")
+    for profile in PROFILES:
+        space = contract.space(profile)
+        required = sum(stratum.required(profile) for stratum in contract.strata)
+        emit(console, f"  {profile:<11} {required} strata required; {len(space):,} cases: {space.description}")
+
+
+def _show_candidates(console: Console, contract: Contract, found: list[RegisteredCandidate], config: Config) -> None:
+    names = [(f"{contract.name}/{candidate.name}", candidate.summary) for candidate in found]
+    names += [(spec, "configured in pyproject.toml") for spec, name in config.candidates if name == contract.name]
+    emit(console, f"  candidates  {len(names) or 'none'}")
+    for name, summary in names:
+        emit(console, f"    {one_line(name, 200)}")
+        emit(console, f"      {one_line(summary, 200)}")
+
+
+def _show_machine(console: Console) -> None:
+    emit(console, "this machine", "bold")
+    emit(console, "  cpu         runs")
+    with Nursery() as nursery:
+        devices = nursery.cuda_devices()
+    word = (
+        f"runs on {devices} device{'s' if devices > 1 else ''}"
+        if devices
+        else "skipped, because torch sees no CUDA device"
+    )
+    emit(console, f"  cuda        {word}")

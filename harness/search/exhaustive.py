@@ -1,0 +1,95 @@
+"""Exhaustive search: every case of a bounded space, smallest first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from harness.compare import compare
+from harness.examine import Subject, examine
+from harness.journal import Entry
+from harness.materialise import live_block
+from harness.observe import Raised, call, outcome_difference
+from harness.search.space import Space
+from harness.verdict import StageReport
+
+CHUNK: Final = 512
+"""Cases whose arguments are built together, and after which arguments and surroundings are compared."""
+EXAMINED_EVERY: Final = 97
+"""Every so many cases one is examined completely. A prime, so that no regular pattern of a space hides between."""
+
+
+def search_space(
+    subject: Subject, space: Space, *, changed: Callable[[], str | None], deadline: float
+) -> tuple[StageReport, dict[str, int], list[int]]:
+    """Run every case of ``space``.
+
+    Returns what was done, how many executed cases belong to each stratum, and the indices of suspicious cases: empty if
+    none was seen, otherwise few, the smallest first; the search stops there. A suspicion is not yet a finding: the case
+    is examined again, on its own, by whoever asked. ``changed`` says whether the surroundings have changed;
+    ``deadline`` is a ``time.monotonic()`` after which the search stops, incomplete.
+    """
+    started = time.monotonic()
+    strata: dict[str, int] = dict.fromkeys((stratum.name for stratum in subject.contract.strata), 0)
+    done, suspects = 0, []
+    for number, block in enumerate(space.blocks):
+        executed = 0
+        for start in range(0, len(block), CHUNK):
+            stop = min(start + CHUNK, len(block))
+            suspects = _run_chunk(subject, space, number, start, stop, done)
+            executed = stop
+            if changed() is not None and not suspects:
+                suspects = list(range(done, done + stop - start))
+            done += stop - start
+            if suspects or time.monotonic() > deadline:
+                break
+        for name, count in subject.contract.count_strata(block, stop=executed).items():
+            strata[name] += count
+        if suspects or time.monotonic() > deadline:
+            break
+    complete = done == len(space)
+    report = StageReport("exhaustive", done, time.monotonic() - started, space.description, complete)
+    return report, strata, suspects
+
+
+def _run_chunk(subject: Subject, space: Space, number: int, start: int, stop: int, done: int) -> list[int]:
+    """Run cases ``start`` to ``stop`` of block ``number``; their first has number ``done`` in the space."""
+    block = space.blocks[number]
+    left, left_backing = live_block(block, start, stop, subject.signature, subject.device)
+    right, right_backing = live_block(block, start, stop, subject.signature, subject.device)
+    failed = _first_failure(subject, space, left, right, done)
+    # Rows of the backing that the candidate wrote to are found by one comparison for all cases of the chunk.
+    suspects: list[int] = []
+    if compare(left_backing, right_backing) is not None:
+        touched = _touched(block.columns, left_backing, right_backing)
+        suspects = [done + row for row in touched] or list(range(done, done + stop - start))
+    return suspects if failed is None else [index for index in suspects if index < failed] + [failed]
+
+
+def _first_failure(subject: Subject, space: Space, left: Iterator[Any], right: Iterator[Any], index: int) -> int | None:
+    reference, candidate, journal = subject.reference, subject.candidate, subject.journal
+    check_pinned, begin, end = subject.check_pinned, journal.begin, journal.end
+    entry = int(Entry.SPACE)
+    for (left_positional, left_keyword), (right_positional, right_keyword) in zip(left, right, strict=True):
+        expected = call(reference, left_positional, left_keyword)
+        begin(entry, index, index)
+        got = call(candidate, right_positional, right_keyword)
+        end()
+        if type(expected) is Raised or type(got) is Raised:
+            differs: Any = outcome_difference(expected, got, check_pinned=check_pinned)
+        else:
+            differs = compare((expected, left_positional), (got, right_positional), check_pinned=check_pinned)
+        if differs is not None or (index % EXAMINED_EVERY == 0 and examine(subject, space[index]) is not None):
+            return index
+        index += 1
+    return None
+
+
+def _touched(varying: Iterable[str], left: dict[str, Any], right: dict[str, Any]) -> list[int]:
+    """Cases of a chunk whose own row of a backing differs between the two sides."""
+    rows: set[int] = set()
+    for name in varying:
+        pairs = zip(left[name], right[name], strict=True)
+        rows |= {row for row, (ours, theirs) in enumerate(pairs) if compare(ours, theirs) is not None}
+    return sorted(rows)

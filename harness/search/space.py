@@ -1,0 +1,116 @@
+"""Space: a bounded set of cases, held as columns so that thousands of them cost little."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.case import ArrayValue, Case, ListValue, TensorValue, Value
+
+Integers: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorColumn:
+    """One 1-D integer tensor argument per case: row i of ``table`` (cases, elements) is case i's tensor."""
+
+    dtype: str
+    table: Integers
+
+    def value(self, index: int) -> Value:
+        """The argument of one case."""
+        return TensorValue(self.dtype, tuple(self.table[index].tolist()))
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueColumn:
+    """One argument of any kind per case."""
+
+    values: Sequence[Value]
+
+    def value(self, index: int) -> Value:
+        """The argument of one case."""
+        return self.values[index]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+Column: TypeAlias = TensorColumn | ValueColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Cases of one shape. ``columns`` vary from case to case, ``fixed`` arguments are the same in all of them."""
+
+    contract: str
+    columns: Mapping[str, Column]
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"columns of a block must have one length, got {lengths}")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, index: int) -> Case:
+        varying = {name: column.value(index) for name, column in self.columns.items()}
+        return Case(self.contract, {**varying, **self.fixed})
+
+    def integers(self, name: str) -> Integers:
+        """The integer argument ``name`` of all cases as a table (cases, elements)."""
+        column = self.columns.get(name)
+        if isinstance(column, TensorColumn):
+            return column.table
+        values = [self.fixed[name]] * len(self) if column is None else column.values
+        rows = [value.data if isinstance(value, TensorValue | ArrayValue | ListValue) else (value,) for value in values]
+        return np.asarray(rows, dtype=np.int64).reshape(len(self), -1)
+
+    def dtype(self, name: str) -> str:
+        """The element type of the tensor or array argument ``name``; the same in all cases of a block."""
+        column = self.columns.get(name)
+        if isinstance(column, TensorColumn):
+            return column.dtype
+        value = self.fixed[name] if column is None else column.values[0]
+        return value.dtype if isinstance(value, TensorValue | ArrayValue) else type(value).__name__
+
+
+def block_of(case: Case) -> Block:
+    """A block that holds one case, so that what is written for many cases serves for one."""
+    return Block(case.contract, {name: ValueColumn((value,)) for name, value in case.arguments.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A bounded space: blocks in the order in which they are searched, smallest cases first."""
+
+    description: str
+    """What the space holds, as a phrase: ``every batch of up to 3 rows of 0 to 17 tokens, int32 and int64``."""
+    blocks: tuple[Block, ...]
+    _ends: tuple[int, ...] = field(init=False, repr=False, default=())
+
+    def __post_init__(self) -> None:
+        ends, total = [], 0
+        for block in self.blocks:
+            total += len(block)
+            ends.append(total)
+        object.__setattr__(self, "_ends", tuple(ends))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> Case:
+        if not 0 <= index < len(self):
+            raise IndexError(f"case {index} of a space of {len(self)}")
+        number = bisect_right(self._ends, index)
+        return self.blocks[number][index - (self._ends[number] - len(self.blocks[number]))]

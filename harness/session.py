@@ -1,0 +1,289 @@
+"""Session: one run over several candidates, from what the user asked for to a list of results."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from harness.case import CaseFile, read_case_file
+from harness.check import Plan, check_candidate
+from harness.config import Config
+from harness.contract import Contract
+from harness.contracts import all_contracts, contract_for_function, contract_named
+from harness.errors import UsageError
+from harness.job import Target
+from harness.load.spec import parse_spec, registered_candidates
+from harness.replay import replay_candidate
+from harness.search.profile import profile_named
+from harness.supervise import Limits, Nursery
+from harness.verdict import Result, Verdict
+
+Observe: TypeAlias = Literal["strict", "launch"]
+Device: TypeAlias = Literal["cpu", "cuda", "auto"]
+Progress: TypeAlias = Callable[[str, str, int, int | None], None]
+"""Called with the candidate, what is running, cases done, cases to come (None: unknown)."""
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
+_UNITS: Final = MappingProxyType({"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a user can choose; the command line's common flags."""
+
+    contract: str | None = None
+    profile: str = "gate"
+    observe: Observe = "strict"
+    device: Device = "auto"
+    seed: int | None = None
+    """None: 0 for a deterministic profile, else a new one."""
+    time_limit: float = 3600.0
+    """Seconds for the whole run; what is not finished then is inconclusive."""
+    case_timeout: float = 10.0
+    """Seconds for one call of a candidate."""
+    memory_limit: str = "4G"
+    """Memory of one candidate's process and its children."""
+    workers: int = 0
+    """Candidates checked at the same time; 0: one per core."""
+    stubs: tuple[str, ...] = ()
+    """Replacements for names in a candidate's source tree, ``NAME=VALUE``."""
+    saved: Path | None = None
+    """Folder for counterexamples; None: the project's."""
+
+    def limits(self) -> Limits:
+        """The limits of one child.
+
+        Raises:
+            UsageError: a limit is not a positive amount.
+        """
+        if self.case_timeout <= 0:
+            raise UsageError(f"--case-timeout {self.case_timeout}: must be more than 0 seconds.")
+        return Limits(case_seconds=self.case_timeout, memory_bytes=parse_size(self.memory_limit))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A candidate and the contract it is checked against."""
+
+    spec: str
+    contract: Contract
+
+
+def check(
+    specs: Sequence[str],
+    options: Options,
+    config: Config,
+    progress: Progress | None = None,
+    *,
+    nursery: Nursery | None = None,
+) -> list[Result]:
+    """Check candidates (none given: every registered and configured one) and return one result each, in order.
+
+    ``nursery`` is a running one to use, for callers who check again and again.
+
+    Raises:
+        UsageError: a spec, an option or a saved case is wrong; nothing was run.
+        HarnessError: the harness could not do its work.
+    """
+    profile = profile_named(options.profile)
+    limits, deadline = options.limits(), _deadline(options)
+    seed = options.seed if options.seed is not None else 0 if profile.deterministic else secrets.randbelow(1 << 32)
+    chosen = choose(specs, options, config)
+    _check_observe(chosen, options)
+    saved = options.saved or config.saved_cases
+    replayed = tuple(_saved_cases([*config.cases, saved]))
+
+    def one(nursery: Nursery, item: Chosen, device: str) -> Result:
+        plan = Plan(
+            profile=profile,
+            seed=seed,
+            deadline=deadline,
+            limits=limits,
+            replayed=replayed,
+            saved=saved,
+            database=None if profile.deterministic else config.root / ".bitgate" / "hypothesis",
+        )
+        target = _target(item, options, config, device)
+        return check_candidate(nursery, item.contract, target, plan, _reporter(progress, item))
+
+    return _in_parallel(chosen, options, one, profile.name, nursery)
+
+
+def replay(
+    paths: Sequence[Path], specs: Sequence[str], options: Options, config: Config, progress: Progress | None = None
+) -> list[Result]:
+    """Run saved cases again on candidates (none given: every registered one of the cases' contracts).
+
+    Raises:
+        UsageError: a path is no case file, or no candidate belongs to a case's contract.
+        HarnessError: the harness could not do its work.
+    """
+    if not paths:
+        raise UsageError("replay needs at least one case file: bitgate replay CASE.json")
+    files = [(path, read_case_file(path)) for path in paths]
+    contracts = {file.case.contract: contract_named(file.case.contract, config.contracts) for _, file in files}
+    for _, file in files:
+        contracts[file.case.contract].check_case(file.case)
+    given = replace(options, contract=options.contract or (next(iter(contracts)) if len(contracts) == 1 else None))
+    chosen = [item for item in choose(specs, given, config) if item.contract.name in contracts]
+    if not chosen:
+        raise UsageError(f"no candidate of {', '.join(contracts)} to replay on: name one with --candidate.")
+    _check_observe(chosen, options)
+    limits = options.limits()
+
+    def one(nursery: Nursery, item: Chosen, device: str) -> Result:
+        own = [(path, file) for path, file in files if file.case.contract == item.contract.name]
+        target = _target(item, options, config, device)
+        return replay_candidate(nursery, item.contract, target, own, limits)
+
+    return _in_parallel(chosen, options, one, "replay", None)
+
+
+def choose(specs: Sequence[str], options: Options, config: Config) -> list[Chosen]:
+    """Resolve what the user named to candidates with their contracts.
+
+    Raises:
+        UsageError: a spec is malformed, or no contract is known for it.
+    """
+    contracts = all_contracts(config.contracts)
+    only = None if options.contract is None else contract_named(options.contract, config.contracts)
+    if specs:
+        return [_choose_one(spec, only, contracts, config) for spec in specs]
+    chosen = [
+        Chosen(f"{contract}/{candidate.name}", contracts[contract])
+        for contract, candidates in registered_candidates().items()
+        if contract in contracts
+        for candidate in candidates
+    ]
+    for spec, name in config.candidates:
+        named = None if name is None else contract_named(name, config.contracts)
+        chosen.append(_choose_one(spec, named, contracts, config))
+    return [item for item in chosen if only is None or item.contract.name == only.name]
+
+
+def functions_of(results: Iterable[Result], config: Config) -> dict[str, str]:
+    """The reference's function name of every contract among the results."""
+    return {r.contract: contract_named(r.contract, config.contracts).function for r in results}
+
+
+def parse_size(text: str) -> int:
+    """Bytes from ``4G``, ``512M``, ``1.5GiB``.
+
+    Raises:
+        UsageError: it is not a size.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    size = 0 if match is None else int(float(match[1]) * _UNITS[match[2].upper()])
+    if size <= 0:
+        raise UsageError(f"--memory-limit {text!r}: not a size: write for example 4G or 512M.")
+    return size
+
+
+def _choose_one(spec: str, only: Contract | None, contracts: dict[str, Contract], config: Config) -> Chosen:
+    parsed = parse_spec(spec, root=Path.cwd())
+    if parsed.kind == "registered":
+        name = parsed.location.split("/")[0]
+        if name not in contracts:
+            raise UsageError(f"{spec}: there is no contract {name!r}: use one of {', '.join(contracts)}.")
+        if only is not None and only.name != name:
+            raise UsageError(f"{spec}: belongs to contract {name}, not to {only.name}: leave out --contract.")
+        return Chosen(spec, contracts[name])
+    function = parsed.qualname.rpartition(".")[2]
+    contract = only or contract_for_function(function, config.contracts)
+    if contract is None:
+        known = ", ".join(contracts)
+        raise UsageError(
+            f"{spec}: no contract is known for a function called {function!r}: add --contract, one of {known}."
+        )
+    return Chosen(spec, contract)
+
+
+def _check_observe(chosen: Iterable[Chosen], options: Options) -> None:
+    for item in chosen:
+        if options.observe == "launch" and item.contract.launch is None:
+            raise UsageError(f"--observe launch: contract {item.contract.name} has no such level: use strict.")
+
+
+def _in_parallel(
+    chosen: Sequence[Chosen],
+    options: Options,
+    one: Callable[[Nursery, Chosen, str], Result],
+    profile: str,
+    running: Nursery | None,
+) -> list[Result]:
+    """Run ``one`` for every candidate, several at a time."""
+    if not chosen:
+        return []
+    if options.workers < 0:
+        raise UsageError(f"-n {options.workers}: must be 0 (one per core) or more.")
+    workers = min(options.workers or os.cpu_count() or 1, len(chosen))
+    with nullcontext(running) if running else Nursery() as nursery, ThreadPoolExecutor(workers) as pool:
+        cuda = nursery.cuda_devices() > 0
+        device = {"auto": "cuda" if cuda else "cpu"}.get(options.device, options.device)
+        if device == "cuda" and not cuda:
+            return [_skipped(item, options, profile) for item in chosen]
+        futures = [pool.submit(one, nursery, item, device) for item in chosen]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            nursery.close()
+            raise
+
+
+def _skipped(item: Chosen, options: Options, profile: str) -> Result:
+    return Result(
+        contract=item.contract.name,
+        candidate=item.spec,
+        observe=options.observe,
+        device="cuda",
+        verdict=Verdict.INCONCLUSIVE,
+        profile=profile,
+        reason="skipped, because torch sees no CUDA device on this machine. Use --device cpu, or another machine.",
+    )
+
+
+def _target(item: Chosen, options: Options, config: Config, device: str) -> Target:
+    return Target(
+        candidate=item.spec,
+        contract=item.contract.name,
+        observe=options.observe,
+        device=device,
+        root=str(Path.cwd()),
+        stubs=dict(config.stubs),
+        stub_arguments=options.stubs,
+        contract_modules=config.contracts,
+    )
+
+
+def _deadline(options: Options) -> float:
+    if options.time_limit <= 0:
+        raise UsageError(f"--time-limit {options.time_limit}: must be more than 0 seconds.")
+    return time.monotonic() + options.time_limit
+
+
+def _reporter(progress: Progress | None, item: Chosen) -> Callable[[str, int, int], None] | None:
+    if progress is None:
+        return None
+    return lambda stage, done, total: progress(item.spec, stage, done, total)
+
+
+def _saved_cases(folders: Iterable[Path]) -> Iterable[CaseFile]:
+    """Every case file in the folders, in a fixed order, each case once."""
+    seen: set[str] = set()
+    for folder in folders:
+        for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+            file = read_case_file(path)
+            if file.name not in seen:
+                seen.add(file.name)
+                yield file

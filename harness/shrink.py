@@ -1,0 +1,130 @@
+"""Shrink: see a failure again in a fresh process, then make its case as small as it gets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from harness.case import CaseFile
+from harness.contract import Contract
+from harness.job import Job, Target
+from harness.journal import Entry
+from harness.message import MessageError, field, finding_from_json
+from harness.supervise import Ending, Limits, Nursery
+from harness.verdict import Finding, Symptom
+
+BUDGET: Final = 30.0
+"""Seconds after which the smallest case so far is good enough."""
+LEAST: Final = 1.0
+"""Seconds spent on it even when the run's time is over."""
+BATCH: Final = 400
+"""Simpler cases tried in one child, and at most per step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shrinker:
+    """Runs trials of one candidate in fresh children."""
+
+    nursery: Nursery
+    contract: Contract
+    target: Target
+    limits: Limits
+
+    def first_failure(self, trials: Sequence[CaseFile], symptom: Symptom | None = None) -> Finding | None:
+        """The first of the trials that fails (with this symptom, if given), all in one fresh child, or None."""
+        job = Job(mode="try", target=self.target, cases=tuple(trials), symptom=symptom and symptom.value)
+        try:
+            failure = failure_of(self.contract, trials, self.nursery.run(job, self.limits))
+        except MessageError:
+            return None
+        return failure[1] if failure and symptom in (None, failure[1].symptom) else None
+
+    def smaller(self, found: Finding) -> list[CaseFile]:
+        """Simpler versions of a finding's case, and of the calls before it, most drastic first."""
+        before = found.before
+        shorter = [before[:i] + before[i + 1 :] for i in range(len(before))]
+        if len(before) > 2:
+            shorter = [before[len(before) // 2 :], before[: len(before) // 2], *shorter]
+        trials = [CaseFile(found.case, fewer) for fewer in shorter]
+        trials += [CaseFile(case, before) for case in islice(self.contract.simpler(found.case), BATCH)]
+        return trials
+
+
+def failure_of(contract: Contract, trials: Sequence[CaseFile], ending: Ending) -> tuple[int, Finding] | None:
+    """Which of the trials failed in a child that has ended, and how; None if none did, or if the harness failed.
+
+    Raises:
+        MessageError: the child sent something else than a finding.
+    """
+    message = ending.message("finding")
+    if message is not None:
+        index, found = field(message, "trial", int), finding_from_json(message, contract.name)
+    else:
+        symptom, reading = ending.symptom(), ending.reading
+        if symptom is None or reading is None or reading.entry is not Entry.REPLAY:
+            return None
+        index = min(reading.index, len(trials) - 1)
+        found = Finding(symptom, trials[index].case, trials[index].before, message=ending.describe())
+    if not 0 <= index < len(trials):
+        raise MessageError("field 'trial' is no trial")
+    return index, found
+
+
+def shrink(shrinker: Shrinker, trials: Sequence[CaseFile], seen: Finding, *, deadline: float) -> Finding:
+    """See ``seen`` again among ``trials`` and return it in its smallest form.
+
+    A failure that does not come back is returned as it was seen, with a message that says so: it counts all the same.
+    """
+    found = _confirmed(shrinker, trials)
+    if found is None:
+        note = f"{seen.message}; " if seen.message else ""
+        return replace(
+            seen, message=f"{note}it did not happen again in a fresh process: the candidate has state, or is random"
+        )
+    if found.before and found.symptom is Symptom.DIFFERENT:
+        # Right on its own, wrong after other calls: two calls with the same arguments disagree.
+        found = replace(found, symptom=Symptom.UNSTABLE)
+    deadline = min(time.monotonic() + BUDGET, max(deadline, time.monotonic() + LEAST))
+    quicker = replace(shrinker, limits=_quicker(shrinker.limits)) if found.symptom is Symptom.HUNG else shrinker
+    while time.monotonic() < deadline:
+        better = _better(quicker, found)
+        if better is None:
+            break
+        found = better
+    return replace(found, search=seen.search)
+
+
+def _confirmed(shrinker: Shrinker, trials: Sequence[CaseFile]) -> Finding | None:
+    """The first trial that fails on its own in a fresh child."""
+    if len(trials) > 2:
+        found = shrinker.first_failure(trials)
+        if found is not None:
+            alone = shrinker.first_failure([CaseFile(found.case, found.before)])
+            return alone or found
+    return next((found for trial in trials[-2:] if (found := shrinker.first_failure([trial])) is not None), None)
+
+
+def _better(shrinker: Shrinker, found: Finding) -> Finding | None:
+    """A failure with the same symptom on a simpler case, seen in a child of its own."""
+    wanted = Symptom.DIFFERENT if found.symptom is Symptom.UNSTABLE and not found.step else found.symptom
+    trials = shrinker.smaller(found)
+    better = shrinker.first_failure(trials, wanted) if trials else None
+    if better is None:
+        return None
+    alone = shrinker.first_failure([CaseFile(better.case, better.before)], wanted)
+    if alone is None:
+        alone = _one_by_one(shrinker, trials, wanted)
+    return None if alone is None else replace(alone, symptom=found.symptom)
+
+
+def _one_by_one(shrinker: Shrinker, trials: Iterable[CaseFile], wanted: Symptom) -> Finding | None:
+    """Like a batch, for candidates that remember earlier calls: the first few trials, each in a child of its own."""
+    attempts = (shrinker.first_failure([trial], wanted) for trial in islice(trials, 24))
+    return next((found for found in attempts if found is not None), None)
+
+
+def _quicker(limits: Limits) -> Limits:
+    return replace(limits, case_seconds=max(0.5, limits.case_seconds / 4))
