@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,18 +14,21 @@ from harness.contract import Contract
 from harness.frozen import verify
 from harness.job import Job, Target
 from harness.journal import Entry, Reading
-from harness.message import MessageError, finding_from_json, stage_from_json
+from harness.message import MessageError, finding_from_json, history_from_json, stage_from_json
 from harness.outcome import blank_result, unfinished
 from harness.search.profile import Profile
 from harness.shrink import Shrinker, shrink
-from harness.supervise import Ending, Limits, Nursery
+from harness.supervise import Nursery
 from harness.verdict import Finding, Result, StageReport, Symptom, Verdict
+from harness.watch import Ending, Limits
 
 Progress = Callable[[str, int, int], None]
 """Called with what is running, cases done, cases known to come."""
 
-SUSPECTS_TRIED: Final = 600
+SUSPECTS_TRIED: Final = 6_000
 """Suspicious cases that are examined again, one by one, to find the one to blame."""
+EARLIER: Final = 8
+"""Cases before a suspicious one that are run in front of it, should it fail only after other calls."""
 _SEARCHES: Final = {Entry.SPACE: "exhaustive", Entry.SCALE: "scale", Entry.REPLAY: "replay", Entry.TEXT: "property"}
 
 
@@ -80,14 +84,13 @@ def check_candidate(
         result = replace(result, reason=f"the child process sent a malformed message ({error}); run again.")
     if finding is not None:
         # On disk before anything else happens: shrinking runs the candidate again, and anything may happen then.
-        saved = CaseFile(finding.case, finding.before, _note(finding)).write(plan.saved)
-        result = replace(result, verdict=Verdict.DIFFERENT, finding=finding, case_file=saved)
+        result = replace(result, verdict=Verdict.DIFFERENT, finding=finding)
+        before = frozenset(plan.saved.glob("*.json"))
+        first = _saved(result, finding, plan.saved)
         shrinker = Shrinker(nursery, contract, target, plan.limits)
-        smallest = shrink(shrinker, trials, finding, deadline=plan.deadline)
-        final = CaseFile(smallest.case, smallest.before, _note(smallest)).write(plan.saved)
-        if final != saved:
-            saved.unlink(missing_ok=True)
-        result = replace(result, finding=smallest, case_file=final)
+        result = _saved(first, shrink(shrinker, trials, finding, deadline=plan.deadline), plan.saved, final=True)
+        if first.case_file not in (None, result.case_file, *before):
+            _discard(first.case_file)
     else:
         result = _judge(result, plan, ending)
     return replace(result, seconds=time.monotonic() - started)
@@ -108,12 +111,35 @@ def _with_stages(result: Result, contract: Contract, ending: Ending) -> Result:
     return replace(result, stages=tuple(stages), strata=strata, required=required, cases=cases)
 
 
+def _saved(result: Result, finding: Finding, folder: Path, *, final: bool = False) -> Result:
+    """The result with this finding, which is on disk, or with the reason why it could not be saved."""
+    file = CaseFile(finding.case, finding.before, _note(finding))
+    try:
+        with _DISK:
+            path = file.write(folder)
+            if final:
+                _kept.add(path)
+    except OSError as error:
+        reason = f"the case could not be saved in {folder}: {error.strerror}. Make the folder, or use --json FILE."
+        return replace(result, finding=finding, case_file=None, reason=reason)
+    return replace(result, finding=finding, case_file=path, reason="")
+
+
+def _discard(path: Path | None) -> None:
+    """Remove a case file, unless it has meanwhile become what another candidate's check ended with."""
+    with _DISK:
+        if path is not None and path not in _kept:
+            path.unlink(missing_ok=True)
+
+
 def _suspicion(contract: Contract, job: Job, ending: Ending) -> tuple[list[CaseFile], Finding | None]:
     """Cases to try again on their own, and the finding so far; nothing if the search found nothing."""
     message = ending.message("finding")
     if message is not None:
         found = finding_from_json(message, contract.name)
-        return [CaseFile(found.case), CaseFile(found.case, found.before)], found
+        history = ending.message("history")
+        earlier = () if history is None else history_from_json(history, contract.name)
+        return [CaseFile(found.case, before) for before in ((), found.before, earlier)], found
     suspects = ending.message("suspects")
     if suspects is not None:
         space = contract.space(job.profile)
@@ -122,7 +148,7 @@ def _suspicion(contract: Contract, job: Job, ending: Ending) -> tuple[list[CaseF
         if not indices:
             raise MessageError("field 'indices' holds no case of the space")
         last = indices[-1]
-        earlier = tuple(space[i] for i in range(max(0, last - 8), last))
+        earlier = tuple(space[i] for i in range(max(0, last - EARLIER), last))
         trials = [CaseFile(space[index]) for index in indices[:SUSPECTS_TRIED]] + [CaseFile(space[last], earlier)]
         kind = Symptom.DIFFERENT if len(indices) == 1 else Symptom.CHANGED_GLOBALS
         return trials, Finding(kind, space[last], message="seen once, in the exhaustive search", search="exhaustive")
@@ -130,23 +156,26 @@ def _suspicion(contract: Contract, job: Job, ending: Ending) -> tuple[list[CaseF
     if symptom is None or ending.reading is None:
         return [], None
     located = _located(contract, job, ending.reading)
-    if located is None:
+    if not located:
         return [], None
+    *others, file = located
     search = _SEARCHES[ending.reading.entry]
-    finding = Finding(symptom, located.case, located.before, message=ending.describe(), search=search)
-    return [CaseFile(located.case), CaseFile(located.case, located.before)], finding
+    finding = Finding(symptom, file.case, file.before, message=ending.describe(), search=search)
+    earlier = tuple(case for other in others for case in (*other.before, other.case))
+    return [CaseFile(file.case, before) for before in ((), file.before, earlier)], finding
 
 
-def _located(contract: Contract, job: Job, reading: Reading) -> CaseFile | None:
-    """The case that the journal names."""
+def _located(contract: Contract, job: Job, reading: Reading) -> list[CaseFile]:
+    """The case that the journal names, after some that ran before it; none if it names nothing that exists."""
     if reading.entry is Entry.TEXT:
         case = reading.case()
-        return None if case is None or case.contract != contract.name else CaseFile(case)
+        return [] if case is None or case.contract != contract.name else [CaseFile(case)]
+    first = max(0, reading.index - EARLIER)
     if reading.entry is Entry.SPACE:
         space = contract.space(job.profile)
-        return CaseFile(space[reading.index]) if reading.index < len(space) else None
+        return [CaseFile(space[i]) for i in range(first, reading.index + 1)] if reading.index < len(space) else []
     listed = job.cases if reading.entry is Entry.REPLAY else tuple(map(CaseFile, contract.scale(job.profile)))
-    return listed[reading.index] if reading.index < len(listed) else None
+    return list(listed[first : reading.index + 1]) if reading.index < len(listed) else []
 
 
 def _judge(result: Result, plan: Plan, ending: Ending) -> Result:
@@ -179,3 +208,8 @@ def _vacuous(result: Result, plan: Plan) -> str:
 def _note(finding: Finding) -> str:
     found = f"found by the {finding.search} search: " if finding.search else ""
     return f"{found}{finding.symptom.value}{f' ({finding.step})' if finding.step else ''}"
+
+
+_DISK: Final = threading.Lock()
+_kept: Final[set[Path]] = set()
+"""Case files that a check in this process has ended with."""

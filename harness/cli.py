@@ -22,14 +22,20 @@ from harness.report.listing import show_list
 from harness.session import Options
 from harness.verdict import ExitCode, Result, exit_code
 
+EXIT_CODES: Final = (
+    "Exit codes: 0 equal, 1 different, 2 usage or a candidate that cannot be loaded, 3 inconclusive or the harness "
+    "failed, 130 interrupted."
+)
+
 app: Final = typer.Typer(
     name="bitgate",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    # Plain help: nothing is cut off in a narrow terminal or in the log of a CI job.
+    rich_markup_mode=None,
     help="Is this rewritten metadata helper, to the last bit, the function it replaces?",
-    epilog="Exit codes: 0 equal, 1 different, 2 usage or a candidate that cannot be loaded, 3 inconclusive.",
+    epilog=EXIT_CODES,
 )
 
 
@@ -60,7 +66,7 @@ class Device(StrEnum):
 Candidates = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[CANDIDATE]...",
+        metavar="CANDIDATE",
         help="contract/name, package.module:function or path/to/file.py::function. None: every registered candidate.",
         show_default=False,
     ),
@@ -97,7 +103,7 @@ JsonFile = Annotated[
 JunitFile = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write the results as JUnit XML.", show_default=False)
 ]
-CaseFiles = Annotated[list[Path], typer.Argument(metavar="CASE.json...", help="Saved case files.", show_default=False)]
+CaseFiles = Annotated[list[Path], typer.Argument(metavar="CASE.json", help="Saved case files.", show_default=False)]
 ReplayedCandidates = Annotated[
     list[str] | None,
     typer.Option(
@@ -106,26 +112,21 @@ ReplayedCandidates = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", epilog=EXIT_CODES, short_help="Show contracts, candidates and this machine.")
 def list_command(contract: ContractOption = None) -> None:
     """Show the contracts, their candidates, and what this machine can run and why not."""
     _guarded(lambda: show_list(Console(), load_config(Path.cwd()), only=contract))
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES, short_help="Check candidates against their reference.")
 def check(
     candidates: Candidates = None,
     contract: ContractOption = None,
     profile: ProfileOption = Profile.gate,
     observe: ObserveOption = Observe.strict,
     device: DeviceOption = Device.auto,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Of the property search. Default: 0 in commit and gate, else new.", show_default=False),
-    ] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="SECONDS", help="Limit for the whole run.")
-    ] = 3600.0,
+    seed: Seed = None,
+    time_limit: TimeLimit = 3600.0,
     case_timeout: CaseTimeout = 10.0,
     memory_limit: MemoryLimit = "4G",
     workers: Workers = 0,
@@ -159,7 +160,7 @@ def check(
     _guarded(work)
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def replay(
     cases: CaseFiles,
     candidate: ReplayedCandidates = None,
@@ -194,12 +195,15 @@ def replay(
 
 def _report(results: list[Result], json_file: Path | None, junit_file: Path | None) -> ExitCode:
     functions = session.functions_of(results, load_config(Path.cwd()))
-    show(results, Console(), functions=functions)
-    if json_file is not None:
-        seed = next((result.seed for result in results), 0)
-        json_report.write(json_file, results, seed=seed, environment=json_report.environment())
-    if junit_file is not None:
-        junit.write(junit_file, results, functions=functions)
+    try:
+        # Files first: whoever reads our output may close it early.
+        if json_file is not None:
+            seed = next((result.seed for result in results), 0)
+            json_report.write(json_file, results, seed=seed, environment=json_report.environment())
+        if junit_file is not None:
+            junit.write(junit_file, results, functions=functions)
+    finally:
+        show(results, Console(), functions=functions)
     return exit_code(results)
 
 
@@ -213,8 +217,9 @@ def _guarded(work: Callable[[], ExitCode | None]) -> None:
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
         print("bitgate: interrupted; counterexamples found so far are in .bitgate/cases.", file=sys.stderr)
-    except BrokenPipeError:
-        # Whoever read our output has closed it; nothing more can be said, least of all that all is well.
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has closed it (rich turns that into an exit); nothing more can be said, least of all
+        # that all is well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.INCONCLUSIVE
     except Exception as error:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import torch
 
 from harness.case import Case
-from harness.compare import compare, leaves, shares_memory
+from harness.compare import compare
 from harness.contract import Contract
 from harness.journal import Journal
 from harness.materialise import Signature, live_case
+from harness.memory import Extent, extents_of, leaves, parts, shared, shared_container
 from harness.observe import Arguments, Function, Raised, call, check_observable, outcome_difference
 from harness.poison import PATTERNS, poison_array_cache, set_pattern
 from harness.verdict import Difference, Finding, Symptom
 
+REMEMBERED: Final = 40
 SECOND: Final = "second call with the same arguments, fresh memory poisoned with another pattern"
 TWIN: Final = "a call with other values, after calls with this case"
 BACK: Final = "the call again, after a call with other values"
@@ -37,6 +40,8 @@ class Subject:
     device: torch.device
     journal: Journal
     check_pinned: bool = False
+    history: deque[Case] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    """The last calls of the examinations that found nothing: what a candidate with a memory may have in it."""
 
 
 @dataclass(slots=True)
@@ -48,6 +53,13 @@ class _Pair:
     right: Arguments
     expected: Any = None
     got: Any = None
+    _extents: list[Extent] | None = None
+
+    def extents(self) -> list[Extent]:
+        """The memory of what the candidate returned."""
+        if self._extents is None:
+            self._extents = [] if type(self.got) is Raised else extents_of(self.got)
+        return self._extents
 
     def run(self, subject: Subject, known: _Pair | None = None) -> None:
         """Call both sides; the reference only where its outcome is not ``known`` from an earlier, equal call."""
@@ -90,7 +102,7 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
     """Run the whole protocol on one case and return the first failure.
 
     1. the call itself: outcome, arguments after it; 2. the same objects again, under the other poison pattern;
-    3. a call with other values of the same shapes; 4. the case once more; 5. the same tensors, overwritten with the
+    3. a call with other values of the same shapes; 4. the case once more; 5. the same objects, overwritten with the
     other values; and after each, that what earlier calls returned is untouched and shares no memory with what later
     ones return.
     Calls of ``before`` run first; they are not judged.
@@ -122,6 +134,7 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
 
     twin = subject.contract.twin(case)
     if twin is None:
+        subject.history.extend((*before, case, case))
         return None
     other = pair_of(subject, twin)
     other.run(subject)
@@ -132,14 +145,12 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
     finding = _follow(subject, back, known, [first, second, other], BACK, (*before, case, twin))
     if finding is not None:
         return finding
-    if not _overwrite(back, live_case(twin, subject.signature, subject.device)):
-        return None
-    back.run(subject, other if pure else None)
-    found = back.difference(subject)
-    if found is None:
-        return None
-    symptom = found[0] if type(other.got) is Raised else Symptom.STALE
-    return Finding(symptom, case, before, found[1], step=IN_PLACE)
+    fresh = live_case(twin, subject.signature, subject.device)
+    changed = _Pair(case, _overwritten(back.left, fresh), _overwritten(back.right, fresh))
+    finding = _follow(subject, changed, other if pure else None, [first, second, other, back], IN_PLACE, before)
+    if finding is None or finding.symptom is Symptom.REUSED_OUTPUT or type(other.got) is Raised:
+        return finding
+    return replace(finding, symptom=Symptom.STALE)
 
 
 def _follow(
@@ -159,25 +170,32 @@ def _follow(
             )
         if not subject.contract.fresh_outputs or type(pair.got) is Raised or type(previous.got) is Raised:
             continue
-        path = shares_memory(previous.got, pair.got)
-        if path is not None:
+        again = shared(previous.extents(), pair.extents())
+        if again is None:
+            again = shared_container(previous.got, pair.got)
+        if again is not None:
+            path = next(path for path, part in parts(pair.got) if part is again)
             difference = Difference(path, "aliasing", "memory of its own", "memory that an earlier call returned")
             return Finding(Symptom.REUSED_OUTPUT, pair.case, before, difference, step=step)
     return None
 
 
-def _overwrite(pair: _Pair, other: Arguments) -> bool:
-    """Copy ``other``'s values into the tensors and arrays of ``pair``, in place. False if there are none."""
-    fresh = [live for _, live in leaves([other.positional, other.keyword])]
-    changed = False
-    for side in (pair.left, pair.right):
-        for (_, target), source in zip(leaves([side.positional, side.keyword]), fresh, strict=True):
-            if isinstance(target, torch.Tensor):
-                target.copy_(source)
-            else:
-                np.copyto(target, source)
-            changed = True
-    return changed
+def _overwritten(live: Arguments, other: Arguments) -> Arguments:
+    """``other``'s values in the objects of ``live``: those that can be changed are, in place."""
+    positional = tuple(map(_refilled, live.positional, other.positional))
+    return Arguments(positional, {name: _refilled(value, other.keyword[name]) for name, value in live.keyword.items()})
+
+
+def _refilled(target: Any, source: Any) -> Any:
+    if type(target) is torch.Tensor:
+        return target.copy_(source)
+    if type(target) is np.ndarray:
+        np.copyto(target, source)
+    elif type(target) is list:
+        target[:] = source
+    else:
+        return source
+    return target
 
 
 def _relabelled(difference: Difference) -> Difference:
@@ -185,8 +203,8 @@ def _relabelled(difference: Difference) -> Difference:
     return replace(
         difference,
         path=_place(difference.path),
-        expected=_OVERLAPPED.sub(lambda match: _place(match[0]), difference.expected),
-        got=_OVERLAPPED.sub(lambda match: _place(match[0]), difference.got),
+        expected=_OVERLAPPED.sub(lambda match: _place(match[0]) or "the returned value", difference.expected),
+        got=_OVERLAPPED.sub(lambda match: _place(match[0]) or "the returned value", difference.got),
     )
 
 
@@ -199,6 +217,7 @@ def _place(path: str) -> str:
 
 
 def _sizes(pair: _Pair) -> list[int]:
-    """Sizes in bytes of what the call took and returned: the blocks that a candidate is most likely to allocate."""
-    values = [pair.expected, list(pair.left.positional)]
-    return [leaf.nbytes for value in values if type(value) is not Raised for _, leaf in leaves(value)]
+    """Sizes in bytes that a candidate is likely to allocate: as many elements as went in or came out, of any width."""
+    seen = [pair.expected, pair.left.positional, list(pair.left.keyword.values())]
+    counts = {leaf.nbytes // leaf.itemsize for value in seen if type(value) is not Raised for _, leaf in leaves(value)}
+    return [count * width for count in counts for width in (1, 2, 4, 8)]

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, TypeAlias
 from harness.case import CaseFile, case_from_json
 
 JOB_FILE: Final = "job.json"
-JOURNAL_FILE: Final = "journal"
 WORKING_FOLDER: Final = "work"
 """What lies in the scratch folder of one job."""
 
@@ -28,6 +27,8 @@ class Target:
     device: str = "cpu"
     root: str
     """Folder that relative paths and import paths of the candidate start from."""
+    project: str = ""
+    """Folder from which the modules of extra contracts can be imported, where there are some."""
     stubs: dict[str, Any] = field(default_factory=dict)
     """Replacements for names in the candidate's source tree, as in ``[tool.bitgate.stubs]``."""
     stub_arguments: tuple[str, ...] = ()

@@ -76,7 +76,7 @@ def live_block(
 
     One table per tensor argument is built for all cases at once, and each case gets a row of it: many times cheaper
     than a tensor per case. A call that writes to its argument, or past its end, therefore changes the backing, which
-    can be compared once for all cases.
+    can be compared once for all cases. Fixed arguments that a call can write to are made anew for every case.
     """
     columns: dict[str, Any] = {}
     backing: dict[str, Any] = {}
@@ -88,8 +88,10 @@ def live_block(
         else:
             columns[name] = backing[name] = [live_value(value, device) for value in column.values[start:stop]]
     for name, value in block.fixed.items():
-        backing[name] = live_value(value, device)
-        columns[name] = repeat(backing[name], stop - start)
+        if isinstance(value, TensorValue | ArrayValue | ListValue):
+            columns[name] = backing[name] = [live_value(value, device) for _ in range(start, stop)]
+        else:
+            columns[name] = repeat(live_value(value, device), stop - start)
     given = [name for name in signature.names if name in columns]
     if given != list(signature.names[: len(given)]) or len(given) != len(columns):
         rows: Iterator[Any] = zip(*columns.values(), strict=True)
@@ -99,7 +101,7 @@ def live_block(
     keyword = {name: columns[name] for name in given if name in signature.keyword_only}
     by_position = zip(*positional, strict=True) if positional else repeat((), stop - start)
     if all(isinstance(column, repeat) for column in keyword.values()):
-        constant = {name: backing[name] for name in keyword}
+        constant = {name: next(column) for name, column in keyword.items()}
         return zip(by_position, repeat(constant)), backing
     by_keyword = (dict(zip(keyword, row, strict=True)) for row in zip(*keyword.values(), strict=True))
     return zip(by_position, by_keyword, strict=True), backing

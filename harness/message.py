@@ -74,6 +74,11 @@ def finding_from_json(document: Mapping[str, Any], contract: str) -> Finding:
     )
 
 
+def history_from_json(document: Mapping[str, Any], contract: str) -> tuple[Case, ...]:
+    """Read the calls that came before a finding."""
+    return tuple(_case(item, contract) for item in field(document, "cases", list))
+
+
 def stage_to_json(stage: StageReport, strata: Mapping[str, int]) -> dict[str, Any]:
     """What a search did, and its strata, as JSON."""
     return {

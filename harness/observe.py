@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from harness.case import Case
-from harness.compare import compare, describe
+from harness.compare import compare
+from harness.describe import describe, type_name
 from harness.errors import HarnessError
 from harness.verdict import Difference, Symptom
 
 Function: TypeAlias = Callable[..., Any]
 Select: TypeAlias = Callable[[Any], Mapping[str, Any]]
 
+_args = BaseException.__dict__["args"].__get__
 _getpid = os.getpid
 _exit = os._exit
 _PROCESS: Final = [os.getpid()]
@@ -27,7 +29,8 @@ class Raised:
 
     def __init__(self, error: BaseException) -> None:
         self.kind = type(error)
-        self.message = str(error)[:500] if type(error).__module__ == "builtins" else ""
+        # Not str(error): that may run the candidate's code.
+        self.message = ", ".join(arg if type(arg) is str else describe(arg) for arg in _args(error))[:500]
 
 
 @dataclass(slots=True)
@@ -70,7 +73,7 @@ def outcome_difference(expected: Any, got: Any, *, check_pinned: bool) -> tuple[
             return None
         return Symptom.RAISED, Difference("", "exception", _exception(expected), _exception(got))
     if type(expected) is Raised:
-        returned = f"returned {type(got).__qualname__} {describe(got)}".rstrip()
+        returned = f"returned {type_name(type(got))} {describe(got)}".rstrip()
         return Symptom.DID_NOT_RAISE, Difference("", "exception", _exception(expected), returned)
     found = compare(expected, got, check_pinned=check_pinned)
     return None if found is None else (Symptom.DIFFERENT, found)
@@ -96,6 +99,5 @@ def check_observable(case: Case, value: Any) -> None:
 
 
 def _exception(raised: Raised) -> str:
-    kind = raised.kind
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = type_name(raised.kind)
     return f"raises {name}: {raised.message}" if raised.message else f"raises {name}"

@@ -9,8 +9,8 @@ from typing import Any
 from harness.contract import Contract
 from harness.job import Target
 from harness.journal import Phase
-from harness.supervise import Ending
 from harness.verdict import Result, Verdict
+from harness.watch import Ending
 
 
 def blank_result(contract: Contract, target: Target, ending: Ending, *, profile: str, digest: str) -> Result:
@@ -45,7 +45,8 @@ def unfinished(result: Result, ending: Ending) -> Result | None:
     if ending.reading is not None and ending.reading.phase is Phase.LOADING:
         reason = f"while the candidate was loaded, {ending.describe()}. Import it by hand to see why."
         return replace(result, loaded=False, reason=reason)
-    return replace(result, reason=f"{ending.describe()}. Run again, with more time if that was the limit.")
+    advice = {"memory": "Raise --memory-limit.", "time": "Raise --time-limit."}.get(ending.how, "Run again.")
+    return replace(result, reason=f"{ending.describe()}. {advice}")
 
 
 def _source(loaded: Mapping[str, Any]) -> str:

@@ -21,15 +21,12 @@ _M_PERTURB: Final = -6
 _CACHED_BLOCKS: Final = 7
 _CACHED_BYTES: Final = 1024
 _empty = np.empty
+_mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
 
 
 def set_pattern(pattern: int) -> bool:
     """Fill memory with ``pattern`` from now on. False where the C library has no such switch (it is not glibc)."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except AttributeError:
-        return False
-    return bool(mallopt(_M_PERTURB, pattern))
+    return bool(_mallopt is not None and _mallopt(_M_PERTURB, pattern))
 
 
 def poison_array_cache(sizes: Iterable[int], pattern: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from harness.session import Chosen, Options
+    from harness.supervise import Nursery
 
 _NURSERY: Final = pytest.StashKey[Any]()
 
@@ -70,7 +71,7 @@ class CandidateItem(pytest.Item):
             self.config.stash[_NURSERY] = Nursery()
         nursery: Nursery = self.config.stash[_NURSERY]
         config = load_config(self.config.invocation_params.dir)
-        result = session.check([self.chosen.spec], self.options, config, nursery=nursery)[0]
+        result = session.check_chosen([self.chosen], self.options, config, nursery=nursery)[0]
         if result.verdict is not Verdict.EQUAL:
             raise BitgateError(page_text(result, function=self.chosen.contract.function))
 

@@ -13,9 +13,10 @@ from harness.frozen import verify
 from harness.job import Job, Target
 from harness.message import MessageError
 from harness.outcome import blank_result, unfinished
-from harness.shrink import failure_of
-from harness.supervise import Limits, Nursery
+from harness.shrink import after_others, failure_of
+from harness.supervise import Nursery
 from harness.verdict import Result, Verdict
+from harness.watch import Limits
 
 
 def replay_candidate(
@@ -40,7 +41,7 @@ def replay_candidate(
         return replace(result, reason=f"the child process sent a malformed message ({error}). Run again.")
     if failure is not None:
         index, finding = failure
-        finding = replace(finding, search="replay")
+        finding = replace(after_others(finding), search="replay")
         result = replace(result, verdict=Verdict.DIFFERENT, finding=finding, case_file=files[index][0], cases=index + 1)
     else:
         result = unfinished(result, ending) or replace(result, verdict=Verdict.EQUAL, cases=len(trials))

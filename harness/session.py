@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -18,14 +19,15 @@ from harness.case import CaseFile, read_case_file
 from harness.check import Plan, check_candidate
 from harness.config import Config
 from harness.contract import Contract
-from harness.contracts import all_contracts, contract_for_function, contract_named
+from harness.contracts import all_contracts, contract_for_function, contract_named, importable_from
 from harness.errors import UsageError
 from harness.job import Target
 from harness.load.spec import parse_spec, registered_candidates
 from harness.replay import replay_candidate
 from harness.search.profile import profile_named
-from harness.supervise import Limits, Nursery
+from harness.supervise import Nursery
 from harness.verdict import Result, Verdict
+from harness.watch import Limits
 
 Observe: TypeAlias = Literal["strict", "launch"]
 Device: TypeAlias = Literal["cpu", "cuda", "auto"]
@@ -65,8 +67,7 @@ class Options:
         Raises:
             UsageError: a limit is not a positive amount.
         """
-        if self.case_timeout <= 0:
-            raise UsageError(f"--case-timeout {self.case_timeout}: must be more than 0 seconds.")
+        _check_seconds("--case-timeout", self.case_timeout)
         return Limits(case_seconds=self.case_timeout, memory_bytes=parse_size(self.memory_limit))
 
 
@@ -76,6 +77,8 @@ class Chosen:
 
     spec: str
     contract: Contract
+    root: Path
+    """Folder that a relative path or an import path in ``spec`` starts from."""
 
 
 def check(
@@ -88,19 +91,30 @@ def check(
 ) -> list[Result]:
     """Check candidates (none given: every registered and configured one) and return one result each, in order.
 
-    ``nursery`` is a running one to use, for callers who check again and again.
+    ``nursery`` is a running one to use, for callers who check again and again; an interrupt closes it.
 
     Raises:
         UsageError: a spec, an option or a saved case is wrong; nothing was run.
         HarnessError: the harness could not do its work.
     """
+    return check_chosen(choose(specs, options, config), options, config, progress, nursery=nursery)
+
+
+def check_chosen(
+    chosen: Sequence[Chosen],
+    options: Options,
+    config: Config,
+    progress: Progress | None = None,
+    *,
+    nursery: Nursery | None = None,
+) -> list[Result]:
+    """What :func:`check` does, for candidates that :func:`choose` has resolved."""
     profile = profile_named(options.profile)
     limits, deadline = options.limits(), _deadline(options)
     seed = options.seed if options.seed is not None else 0 if profile.deterministic else secrets.randbelow(1 << 32)
-    chosen = choose(specs, options, config)
     _check_observe(chosen, options)
     saved = options.saved or config.saved_cases
-    replayed = tuple(_saved_cases([*config.cases, saved]))
+    replayed = tuple(_saved_cases([*config.cases, saved], {item.contract.name: item.contract for item in chosen}))
 
     def one(nursery: Nursery, item: Chosen, device: str) -> Result:
         plan = Plan(
@@ -130,10 +144,13 @@ def replay(
     if not paths:
         raise UsageError("replay needs at least one case file: bitgate replay CASE.json")
     files = [(path, read_case_file(path)) for path in paths]
-    contracts = {file.case.contract: contract_named(file.case.contract, config.contracts) for _, file in files}
-    for _, file in files:
-        contracts[file.case.contract].check_case(file.case)
-    given = replace(options, contract=options.contract or (next(iter(contracts)) if len(contracts) == 1 else None))
+    known = contracts_of(config)
+    for path, file in files:
+        if file.case.contract not in known:
+            raise UsageError(f"{path}: no contract is named {file.case.contract!r}: use one of {', '.join(known)}.")
+        _check_file(path, file, known[file.case.contract])
+    contracts = list(dict.fromkeys(file.case.contract for _, file in files))
+    given = replace(options, contract=options.contract or (contracts[0] if len(contracts) == 1 else None))
     chosen = [item for item in choose(specs, given, config) if item.contract.name in contracts]
     if not chosen:
         raise UsageError(f"no candidate of {', '.join(contracts)} to replay on: name one with --candidate.")
@@ -154,20 +171,31 @@ def choose(specs: Sequence[str], options: Options, config: Config) -> list[Chose
     Raises:
         UsageError: a spec is malformed, or no contract is known for it.
     """
-    contracts = all_contracts(config.contracts)
+    contracts = contracts_of(config)
     only = None if options.contract is None else contract_named(options.contract, config.contracts)
     if specs:
-        return [_choose_one(spec, only, contracts, config) for spec in specs]
+        return [_choose_one(spec, only, config, Path.cwd()) for spec in specs]
     chosen = [
-        Chosen(f"{contract}/{candidate.name}", contracts[contract])
+        Chosen(f"{contract}/{candidate.name}", contracts[contract], config.root)
         for contract, candidates in registered_candidates().items()
         if contract in contracts
         for candidate in candidates
     ]
     for spec, name in config.candidates:
         named = None if name is None else contract_named(name, config.contracts)
-        chosen.append(_choose_one(spec, named, contracts, config))
+        chosen.append(_choose_one(spec, named, config, config.root))
     return [item for item in chosen if only is None or item.contract.name == only.name]
+
+
+def contracts_of(config: Config) -> dict[str, Contract]:
+    """Every contract by name, those of the project among them.
+
+    Raises:
+        UsageError: one of the project's contracts cannot be imported, is none, or has a name that is taken.
+    """
+    if config.contracts:
+        importable_from(str(config.root))
+    return all_contracts(config.contracts)
 
 
 def functions_of(results: Iterable[Result], config: Config) -> dict[str, str]:
@@ -188,15 +216,16 @@ def parse_size(text: str) -> int:
     return size
 
 
-def _choose_one(spec: str, only: Contract | None, contracts: dict[str, Contract], config: Config) -> Chosen:
-    parsed = parse_spec(spec, root=Path.cwd())
+def _choose_one(spec: str, only: Contract | None, config: Config, root: Path) -> Chosen:
+    contracts = contracts_of(config)
+    parsed = parse_spec(spec, root=root)
     if parsed.kind == "registered":
         name = parsed.location.split("/")[0]
         if name not in contracts:
             raise UsageError(f"{spec}: there is no contract {name!r}: use one of {', '.join(contracts)}.")
         if only is not None and only.name != name:
             raise UsageError(f"{spec}: belongs to contract {name}, not to {only.name}: leave out --contract.")
-        return Chosen(spec, contracts[name])
+        return Chosen(spec, contracts[name], root)
     function = parsed.qualname.rpartition(".")[2]
     contract = only or contract_for_function(function, config.contracts)
     if contract is None:
@@ -204,7 +233,7 @@ def _choose_one(spec: str, only: Contract | None, contracts: dict[str, Contract]
         raise UsageError(
             f"{spec}: no contract is known for a function called {function!r}: add --contract, one of {known}."
         )
-    return Chosen(spec, contract)
+    return Chosen(spec, contract, root)
 
 
 def _check_observe(chosen: Iterable[Chosen], options: Options) -> None:
@@ -259,7 +288,8 @@ def _target(item: Chosen, options: Options, config: Config, device: str) -> Targ
         contract=item.contract.name,
         observe=options.observe,
         device=device,
-        root=str(Path.cwd()),
+        root=str(item.root),
+        project=str(config.root) if config.contracts else "",
         stubs=dict(config.stubs),
         stub_arguments=options.stubs,
         contract_modules=config.contracts,
@@ -267,9 +297,13 @@ def _target(item: Chosen, options: Options, config: Config, device: str) -> Targ
 
 
 def _deadline(options: Options) -> float:
-    if options.time_limit <= 0:
-        raise UsageError(f"--time-limit {options.time_limit}: must be more than 0 seconds.")
+    _check_seconds("--time-limit", options.time_limit)
     return time.monotonic() + options.time_limit
+
+
+def _check_seconds(option: str, seconds: float) -> None:
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"{option} {seconds}: must be a number of seconds greater than 0.")
 
 
 def _reporter(progress: Progress | None, item: Chosen) -> Callable[[str, int, int], None] | None:
@@ -278,12 +312,21 @@ def _reporter(progress: Progress | None, item: Chosen) -> Callable[[str, int, in
     return lambda stage, done, total: progress(item.spec, stage, done, total)
 
 
-def _saved_cases(folders: Iterable[Path]) -> Iterable[CaseFile]:
-    """Every case file in the folders, in a fixed order, each case once."""
+def _saved_cases(folders: Iterable[Path], contracts: Mapping[str, Contract]) -> Iterable[CaseFile]:
+    """Every case file of these contracts in the folders, in a fixed order, each case once."""
     seen: set[str] = set()
     for folder in folders:
         for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
             file = read_case_file(path)
-            if file.name not in seen:
+            if file.name not in seen and file.case.contract in contracts:
+                _check_file(path, file, contracts[file.case.contract])
                 seen.add(file.name)
                 yield file
+
+
+def _check_file(path: Path, file: CaseFile, contract: Contract) -> None:
+    try:
+        for case in (*file.before, file.case):
+            contract.check_case(case)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error} Correct the file or remove it.") from error

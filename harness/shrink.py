@@ -13,13 +13,16 @@ from harness.contract import Contract
 from harness.job import Job, Target
 from harness.journal import Entry
 from harness.message import MessageError, field, finding_from_json
-from harness.supervise import Ending, Limits, Nursery
+from harness.supervise import Nursery
 from harness.verdict import Finding, Symptom
+from harness.watch import Ending, Limits
 
 BUDGET: Final = 30.0
 """Seconds after which the smallest case so far is good enough."""
 LEAST: Final = 1.0
 """Seconds spent on it even when the run's time is over."""
+FEW: Final = 4
+"""Trials that are run in children of their own at once."""
 BATCH: Final = 400
 """Simpler cases tried in one child, and at most per step."""
 
@@ -78,15 +81,14 @@ def shrink(shrinker: Shrinker, trials: Sequence[CaseFile], seen: Finding, *, dea
 
     A failure that does not come back is returned as it was seen, with a message that says so: it counts all the same.
     """
-    found = _confirmed(shrinker, trials)
-    if found is None:
-        note = f"{seen.message}; " if seen.message else ""
-        return replace(
-            seen, message=f"{note}it did not happen again in a fresh process: the candidate has state, or is random"
-        )
-    if found.before and found.symptom is Symptom.DIFFERENT:
-        # Right on its own, wrong after other calls: two calls with the same arguments disagree.
-        found = replace(found, symptom=Symptom.UNSTABLE)
+    found, confirmed = _again(shrinker, list(dict.fromkeys(trials)))
+    if not confirmed:
+        found = found or seen
+        note = f"{found.message}; " if found.message else ""
+        message = f"{note}it did not happen again in a fresh process: the candidate has state, or is random"
+        return replace(found, search=seen.search, message=message)
+    assert found is not None
+    found = after_others(found)
     deadline = min(time.monotonic() + BUDGET, max(deadline, time.monotonic() + LEAST))
     quicker = replace(shrinker, limits=_quicker(shrinker.limits)) if found.symptom is Symptom.HUNG else shrinker
     while time.monotonic() < deadline:
@@ -97,14 +99,20 @@ def shrink(shrinker: Shrinker, trials: Sequence[CaseFile], seen: Finding, *, dea
     return replace(found, search=seen.search)
 
 
-def _confirmed(shrinker: Shrinker, trials: Sequence[CaseFile]) -> Finding | None:
-    """The first trial that fails on its own in a fresh child."""
-    if len(trials) > 2:
-        found = shrinker.first_failure(trials)
-        if found is not None:
-            alone = shrinker.first_failure([CaseFile(found.case, found.before)])
-            return alone or found
-    return next((found for trial in trials[-2:] if (found := shrinker.first_failure([trial])) is not None), None)
+def after_others(found: Finding) -> Finding:
+    """A finding that needs other calls first, named for what it is: two calls with the same arguments disagree."""
+    unstable = bool(found.before) and found.symptom is Symptom.DIFFERENT
+    return replace(found, symptom=Symptom.UNSTABLE) if unstable else found
+
+
+def _again(shrinker: Shrinker, trials: Sequence[CaseFile]) -> tuple[Finding | None, bool]:
+    """A trial that fails, and whether it does so on its own in a fresh child."""
+    together = None
+    if len(trials) > FEW:
+        together = shrinker.first_failure(trials)
+        trials = [*([] if together is None else [CaseFile(together.case, together.before)]), trials[-1]]
+    alone = next((found for trial in trials if (found := shrinker.first_failure([trial])) is not None), None)
+    return alone or together, alone is not None
 
 
 def _better(shrinker: Shrinker, found: Finding) -> Finding | None:
@@ -117,7 +125,7 @@ def _better(shrinker: Shrinker, found: Finding) -> Finding | None:
     alone = shrinker.first_failure([CaseFile(better.case, better.before)], wanted)
     if alone is None:
         alone = _one_by_one(shrinker, trials, wanted)
-    return None if alone is None else replace(alone, symptom=found.symptom)
+    return None if alone is None else after_others(alone)
 
 
 def _one_by_one(shrinker: Shrinker, trials: Iterable[CaseFile], wanted: Symptom) -> Finding | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import os
 import random
+import resource
 import signal
 import sys
 import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -36,55 +38,84 @@ _WATCHED: Final = (
 )
 _WATCHED_CLASSES: Final = (torch.Tensor, torch.nn.Module)
 _OWN: Final = ("harness", "references")
-# Written by the interpreter or by the libraries themselves while they work.
+# Written by the interpreter or by the libraries themselves while they work; torch.Storage follows the default dtype.
 _LIVELY: Final = frozenset(
-    {"__builtins__", "__warningregistry__", "last_exc", "last_type", "last_value", "last_traceback"}
+    {"__builtins__", "__warningregistry__", "last_exc", "last_type", "last_value", "last_traceback", "Storage"}
 )
 _SIMPLE: Final = (bool, int, float, str, type(None))
 
-_getcwd, _environ = os.getcwd, os.environ
+_getcwd, _environ, _fstat = os.getcwd, os.environ, os.fstat
+# Below signal.getsignal, which compares a handler with its constants, and so runs the handler's own equality.
+_getsignal = importlib.import_module("_signal").getsignal
 
 
 def _settings() -> dict[str, Any]:
+    # Objects that a candidate can have made stand here by their identity: their equality is its code.
     return {
-        "the working directory": _getcwd(),
+        "the working directory": _working_directory(),
         "torch's default dtype": torch.get_default_dtype(),
         "torch's default device": str(torch.get_default_device()),
         "torch's number of threads": torch.get_num_threads(),
+        "torch's inference mode": torch.is_inference_mode_enabled(),
         "torch's gradient mode": torch.is_grad_enabled(),
         "torch's deterministic mode": torch.are_deterministic_algorithms_enabled(),
         "NumPy's error handling": tuple(sorted(np.geterr().items())),
         "the recursion limit": sys.getrecursionlimit(),
         "the garbage collector's switch": gc.isenabled(),
-        "the trace function": sys.gettrace(),
-        "the profile function": sys.getprofile(),
+        _GC_CALLBACKS: tuple(map(id, gc.callbacks)),
+        _AT_EXIT: atexit._ncallbacks(),
+        "a resource limit": tuple(map(resource.getrlimit, _LIMITS)),
+        "the trace function": (id(sys.gettrace()),),
+        "the profile function": (id(sys.getprofile()),),
         "the import path": tuple(sys.path),
         "the file mode mask": _umask(),
-        "os.environ": id(os.environ),
-        "sys.stdout": id(sys.stdout),
-        "sys.stderr": id(sys.stderr),
-        "a signal handler": tuple(signal.getsignal(number) for number in _SIGNALS),
-        "Python's random state": hash(random.getstate()),
-        "NumPy's random state": np.random.get_state()[1].tobytes(),  # type: ignore[index]
+        "os.environ": (id(os.environ),),
+        "sys.stdout": (id(sys.stdout),),
+        "sys.stderr": (id(sys.stderr),),
+        "a timer": tuple(signal.getitimer(timer) != (0.0, 0.0) for timer in _TIMERS),
+        "a signal handler": tuple(id(_getsignal(number)) for number in _SIGNALS),
+        "Python's random state": random.getstate(),
+        "NumPy's random state": _numpy_random_state(),
         "torch's random state": torch.get_rng_state().numpy().tobytes(),
     }
 
 
-_HYPOTHESIS: Final = ("Python's random state", "NumPy's random state", "torch's random state", "the recursion limit")
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGSEGV, signal.SIGCHLD, signal.SIGPIPE)
+def _working_directory() -> str | None:
+    try:
+        return _getcwd()
+    except FileNotFoundError:
+        return None
+
+
+_GC_CALLBACKS: Final = "the list of the garbage collector's callbacks"
+_AT_EXIT: Final = "what runs at exit"
+_HYPOTHESIS: Final = (
+    *("Python's random state", "NumPy's random state", "torch's random state", "the recursion limit"),
+    _GC_CALLBACKS,
+)
+_SIGNALS: Final = tuple(sorted(signal.valid_signals()))
+_TIMERS: Final = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+_LIMITS: Final = tuple(sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")}))
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """A snapshot of the process, taken before a candidate is loaded."""
 
-    names: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]
+    names: tuple[tuple[str, Mapping[str, Any], dict[str, Any]], ...]
     settings: dict[str, Any]
     environment: dict[str, str]
-    codes: tuple[tuple[Callable[..., Any], Any], ...]
+    codes: tuple[tuple[types.FunctionType, Any], ...]
+    files: dict[int, tuple[int, int]]
+    """Open file descriptors, each with the device and the number of its file."""
+
+    def with_additions(self) -> Surroundings:
+        """This snapshot and what importing a library adds: environment variables, functions that run at exit."""
+        settings = {**self.settings, _AT_EXIT: atexit._ncallbacks()}
+        return replace(self, settings=settings, environment={**_environ, **self.environment})
 
     def change(self, *, in_hypothesis: bool = False) -> str | None:
-        """What differs from the snapshot, as one phrase, or None. Additions of new names do not count.
+        """What differs from the snapshot, as one phrase, or None. Additions of new names to modules do not count.
 
         ``in_hypothesis`` leaves out what Hypothesis itself changes while it runs a test.
         """
@@ -95,51 +126,84 @@ class Surroundings:
         for function, code in self.codes:
             if function.__code__ is not code:
                 return f"the code of {function.__module__}.{function.__qualname__} was replaced"
-        for what, value in _settings().items():
+        try:
+            settings = _settings()
+        except Exception:
+            return "a module's state can no longer be read"
+        for what, value in settings.items():
             if not (in_hypothesis and what in _HYPOTHESIS) and value != self.settings[what]:
                 shown = f" from {self.settings[what]!r} to {value!r}" if isinstance(value, _SIMPLE) else ""
                 return f"{what} was changed{shown if len(shown) < 300 else ''}"
         for name, text in self.environment.items():
             if _environ.get(name) != text:
                 return f"the environment variable {name} was {'changed' if name in _environ else 'removed'}"
+        for name in _environ:
+            if name not in self.environment:
+                return f"the environment variable {name} was added"
+        for number, file in self.files.items():
+            if _file(number) != file:
+                return f"file descriptor {number} was closed or replaced"
         return None
 
 
 def take(reference: Callable[..., Any]) -> Surroundings:
-    """Snapshot the process as it is: names in the libraries that helpers use, settings, environment, and ourselves."""
+    """Snapshot the process as it is: names in the libraries that helpers use, settings, open files, and ourselves."""
     names = []
-    for owner, live in _namespaces():
-        before = {name: value for name, value in live.items() if name not in _LIVELY and _worth_watching(value)}
+    for owner, live, members in _namespaces():
+        before = {name: value for name, value in members if name not in _LIVELY and _worth_watching(value)}
         names.append((owner, live, before))
-    return Surroundings(tuple(names), _settings(), dict(_environ), ((reference, reference.__code__),))
+    functions = {id(value): value for _, _, before in names for value in before.values() if _is_own(value)}
+    functions[id(reference)] = reference
+    codes = tuple((function, function.__code__) for function in functions.values())
+    open_files = ((number, _file(number)) for number in map(int, os.listdir("/proc/self/fd")))
+    files = {number: file for number, file in open_files if file is not None}
+    return Surroundings(tuple(names), _settings(), dict(_environ), codes, files)
 
 
-def _namespaces() -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in _WATCHED:
-        yield name, vars(importlib.import_module(name))
-    for kind in _WATCHED_CLASSES:
-        yield f"{kind.__module__}.{kind.__qualname__}", _Members(kind)
-    for name, module in sorted(sys.modules.items()):
-        if name.split(".")[0] in _OWN and isinstance(module, types.ModuleType):
-            yield name, vars(module)
+def _is_own(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and value.__module__.split(".")[0] in _OWN
 
 
-class _Members(dict[str, Any]):
-    """The members of a class, read live: ``vars`` of a class is no dictionary that one could keep."""
+def _file(descriptor: int) -> tuple[int, int] | None:
+    try:
+        status = _fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
-    def __init__(self, kind: type) -> None:
-        super().__init__(vars(kind))
-        self.kind = kind
 
-    def get(self, name: str, default: Any = None) -> Any:
-        return vars(self.kind).get(name, default)
+def _namespaces() -> Iterator[tuple[str, Mapping[str, Any], Iterable[tuple[str, Any]]]]:
+    """Name, live view and present members of every module and class that is watched."""
+    modules = {name: importlib.import_module(name) for name in _WATCHED}
+    own = {name: module for name, module in sorted(sys.modules.items()) if name.split(".")[0] in _OWN}
+    classes = [*_WATCHED_CLASSES]
+    for name, module in {**modules, **own}.items():
+        if isinstance(module, types.ModuleType):
+            yield name, vars(module), vars(module).items()
+        if name in own:
+            classes += [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == name]
+    for kind in classes:
+        yield f"{kind.__module__}.{kind.__qualname__}", vars(kind), _members(kind)
 
-    def __contains__(self, name: object) -> bool:
-        return name in vars(self.kind)
+
+def _members(kind: type) -> Iterator[tuple[str, Any]]:
+    """What a class has, and, as missing, what it inherits: a new member of its own would hide that."""
+    inherited = {name for base in kind.__mro__[1:] for name in vars(base)}
+    yield from dict.fromkeys(inherited - vars(kind).keys(), _MISSING).items()
+    yield from vars(kind).items()
 
 
 def _worth_watching(value: Any) -> bool:
-    return callable(value) or isinstance(value, types.ModuleType | torch.dtype | property | classmethod | staticmethod)
+    return (
+        value is _MISSING
+        or callable(value)
+        or isinstance(value, types.ModuleType | torch.dtype | property | classmethod | staticmethod)
+    )
+
+
+def _numpy_random_state() -> tuple[Any, ...]:
+    _, key, *rest = np.random.get_state(legacy=True)
+    return (np.asarray(key).tobytes(), *rest)
 
 
 def _umask() -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 
 from harness.case import CaseFile
-from harness.contracts import contract_named
+from harness.contracts import contract_named, importable_from
 from harness.errors import BitgateError, LoadError
 from harness.examine import Subject, examine
 from harness.job import Job
@@ -46,7 +46,8 @@ class Channel:
 
     def send(self, kind: str, **fields: Any) -> None:
         """Send one message, completely."""
-        data = (_dumps({"token": self._token, "kind": kind, **fields}) + "\n").encode()
+        # The first line break ends whatever somebody else may have written there.
+        data = ("\n" + _dumps({"token": self._token, "kind": kind, **fields}) + "\n").encode()
         while data:
             data = data[_write(self._descriptor, data) :]
 
@@ -77,14 +78,17 @@ def carry_out(job: Job, journal: Journal, channel: Channel) -> None:
 
 def _prepare(job: Job, journal: Journal, channel: Channel) -> tuple[Subject, Surroundings]:
     target = job.target
+    if target.project:
+        importable_from(target.project)
     contract = contract_named(target.contract, target.contract_modules)
     reference = _imported(contract.reference)
     device = torch.device(target.device)
-    if target.root not in sys.path:
+    spec = parse_spec(target.candidate, root=Path(target.root))
+    # A folder of the user's that is called candidates must not hide ours.
+    if spec.kind != "registered" and target.root not in sys.path:
         sys.path.insert(0, target.root)
     surroundings = take(reference)
     journal.phase(Phase.LOADING)
-    spec = parse_spec(target.candidate, root=Path(target.root))
     loaded = load(
         spec, function=contract.function, device="cuda" if device.type == "cuda" else "cpu", stubs=_stubs(job)
     )
@@ -102,7 +106,7 @@ def _prepare(job: Job, journal: Journal, channel: Channel) -> tuple[Subject, Sur
         device=device,
         journal=journal,
         check_pinned=device.type == "cuda",
-    ), surroundings
+    ), surroundings.with_additions()
 
 
 def _stubs(job: Job) -> Mapping[str, Stub]:
@@ -126,6 +130,7 @@ def _search(job: Job, subject: Subject, surroundings: Surroundings, channel: Cha
         done += stage.cases
         channel.send("stage", **stage_to_json(stage, strata))
         for finding in found:
+            channel.send("history", cases=[case.to_json() for case in subject.history])
             channel.send("finding", **finding_to_json(finding) | {"search": stage.search})
         return not found and time.monotonic() < deadline
 

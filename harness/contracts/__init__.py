@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
@@ -26,6 +27,12 @@ def all_contracts(extra: Iterable[str] = ()) -> dict[str, Contract]:
             raise UsageError(f"contract {path}: the name {contract.name!r} is taken: rename it.")
         contracts[contract.name] = contract
     return dict(sorted(contracts.items()))
+
+
+def importable_from(folder: str) -> None:
+    """Let extra contracts be imported from a folder, which hides no module that can be imported already."""
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def contract_named(name: str, extra: Iterable[str] = ()) -> Contract:

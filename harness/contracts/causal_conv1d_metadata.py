@@ -127,7 +127,7 @@ def _scale(profile: str) -> Sequence[Case]:
             _batch([8192, 0] * 2048 + [1, 9, 7]),
             _batch([3, 0, 8200, 17], start=2**31 - 1 - 8220),
         ]
-        beyond_int32 += [_batch((mixed * 100), start=2**31 - 5000), _batch([9, 0, 24, 1], start=2**53 + 1)]
+        beyond_int32 += [_batch((mixed * 100), start=2**31 - 5000), _batch([9, 0, 24, 1], start=2**53)]
     if level >= 2:
         batches += [_batch([1, 0, 9] * 23000), _batch([8 * 65536 + 1] * 3)]
     return [*(case(values, dtype) for values in batches for dtype in DTYPES), *(case(v, "int64") for v in beyond_int32)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,14 +13,13 @@ from harness.errors import LoadError
 from harness.load.narrow import narrow_class
 from harness.load.statement import bound_name
 from harness.load.stubs import Stub, find_stub
-from harness.load.targets import Target, Trees, import_targets, is_installed, name_targets, star_provider
+from harness.load.targets import Target, Trees, import_targets, is_installed, name_targets, star_providers
 from harness.load.tree import Module, Tree
-from harness.load.unresolved import no_such_name, unresolved_names, why_unbound
-from harness.load.uses import Chain, Import, uses_of
+from harness.load.unresolved import no_such_name, too_many_modules, unresolved_names, why_unbound
+from harness.load.uses import MODULE_NAMES, Chain, Import, uses_of
 
-MODULE_NAMES: Final = frozenset(
-    {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__loader__", "__path__", "__builtins__"}
-)
+MOST_MODULES: Final = 200
+"""A function that needs more modules than this needs the whole engine; helpers need one to ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Search:
     narrowed: Mapping[tuple[str, int], ast.ClassDef] = field(default_factory=dict)
     widen: bool = False
     kept: dict[tuple[str, int], set[str]] = field(default_factory=dict)
-    waiting: list[tuple[str, int]] = field(default_factory=list)
+    waiting: deque[tuple[str, int]] = field(default_factory=deque)
     seen: set[tuple[str, str]] = field(default_factory=set)
     used: dict[tuple[str, str], Stub] = field(default_factory=dict)
     missing: dict[str, Stub] = field(default_factory=dict)
@@ -76,10 +76,11 @@ def slice_function(tree: Tree, module: str, qualname: str, stubs: Mapping[str, S
     Raises:
         LoadError: the function does not exist, or names cannot be resolved: the message lists all of them.
     """
-    trees = Trees(tree, stubs)
-    source = trees.module(module)
     name, *path = qualname.split(".")
-    if source is None or (name not in source.bindings and star_provider(trees, source, name) is None):
+    # A stub for the candidate itself would have us check the stub.
+    trees = Trees(tree, {key: stub for key, stub in stubs.items() if key not in (name, f"{module}.{name}")})
+    source = trees.module(module)
+    if source is None or (name not in source.bindings and not any(star_providers(trees, source, name))):
         raise LoadError(no_such_name(source, module, name))
     numbers = source.bindings.get(name, ())
     node = source.statements[numbers[0]].node if len(numbers) == 1 else None
@@ -94,8 +95,23 @@ def slice_function(tree: Tree, module: str, qualname: str, stubs: Mapping[str, S
 def _search(search: _Search, module: str, name: str) -> _Search:
     _need(search, module, name, _Site(module))
     while search.waiting and not search.widen:
-        _follow_statement(search, *search.waiting.pop())
+        # Breadth first: what is near the function is complete when the search is given up.
+        _follow_statement(search, *search.waiting.popleft())
+        if len(search.trees.read) > MOST_MODULES:
+            source = search.trees.module(module)
+            imports = [number for owner, number in search.kept if owner == module]
+            used = {name for number in imports for name in _tree_imports(search, source, number)} if source else set()
+            raise LoadError(too_many_modules(search.trees.tree.top, MOST_MODULES, used))
     return search
+
+
+def _tree_imports(search: _Search, source: Module, number: int) -> set[str]:
+    """The full names that one statement imports from the tree and that are needed."""
+    node = source.statements[number].node
+    if not isinstance(node, ast.ImportFrom) or not search.trees.tree.holds(source.absolute(node) or ""):
+        return set()
+    bound = search.kept[source.name, number]
+    return {f"{source.absolute(node)}.{alias.name}" for alias in node.names if bound_name(node, alias) in bound}
 
 
 def _result(search: _Search) -> Slice:
@@ -136,7 +152,7 @@ def _need(search: _Search, module: str, name: str, site: _Site, *, imported: boo
     if stub is not None:
         search.used[key] = stub
         if stub.kind == "import":
-            _need_installed(search, str(stub.cpu), site)
+            _need_installed(search, str(stub.cpu))
     elif source is None:
         _report(search, key, site, f"there is no module {module} in {search.trees.tree.root}")
         return
@@ -144,16 +160,18 @@ def _need(search: _Search, module: str, name: str, site: _Site, *, imported: boo
         search.seen.add(key)
         for number in _statements(source, name):
             _keep(search, source, number, name)
-    elif (star := star_provider(search.trees, source, name)) is not None:
-        search.kept.setdefault((module, star.number), set()).add(name)
-        if star.module is not None:
-            _need(search, star.module, name, site, imported=True)
+    elif stars := list(star_providers(search.trees, source, name)):
+        search.seen.add(key)
+        for star in stars:
+            _keep(search, source, star.number, name)
+            if star.module is not None:
+                _need(search, star.module, name, site, imported=True)
     elif source.is_package and search.trees.module(f"{module}.{name}") is not None:
         pass
     elif name in source.writers:
         for number in _statements(source, name):
             _keep(search, source, number, name)
-    elif name in MODULE_NAMES or (not imported and hasattr(builtins, name)):
+    elif not imported and hasattr(builtins, name):
         return
     else:
         _report(search, key, site, why_unbound(source, name))
@@ -226,12 +244,10 @@ def _follow_import(search: _Search, source: Module, use: Import) -> None:
     site = _Site(trees.where(source, node.lineno), soft=use.forgiving)
     module = source.absolute(node) if isinstance(node, ast.ImportFrom) else name
     if module is None:
-        climbs = "." * getattr(node, "level", 0)
-        _report(search, (climbs, name), site, "the relative import leaves the source tree")
+        _report(search, (source.name, use.bound), site, "the relative import leaves the source tree")
     elif not trees.tree.holds(module):
-        # A function's own import of a package fails only when it is called, as it would at home.
-        external = f"{module}.{name}" if isinstance(node, ast.ImportFrom) else module
-        _need_installed(search, external, _Site(site.where, soft=use.forgiving or use.local))
+        # Where the package is missing, each use of the name is reported.
+        _need_installed(search, f"{module}.{name}" if isinstance(node, ast.ImportFrom) else module)
     elif isinstance(node, ast.Import):
         if not _is_stubbed(search, module, site) and trees.module(module) is None:
             parent, _, last = module.rpartition(".")
@@ -247,8 +263,11 @@ def _follow_import(search: _Search, source: Module, use: Import) -> None:
 def _need_chain(search: _Search, target: Target, attributes: tuple[str, ...], site: _Site) -> None:
     """Take ``target.a.b.c``, where the target is a module: each attribute is a name of the one before."""
     if target.kind == "missing":
-        name = ".".join([target.name, *attributes])
-        _need_installed(search, name, _Site(site.where, site.soft or target.optional, site.called), used=True)
+        if not _need_installed(search, ".".join([target.name, *attributes])):
+            package, called = target.name.partition(".")[0], site.called and len(attributes) < 2
+            missing = _Site(site.where, site.soft or target.optional, called)
+            reason = f"the package {package} is not installed; install it, or use"
+            _report(search, (target.name, *attributes[:1]), missing, reason)
     elif _is_stubbed(search, target.name, site):
         return
     elif not attributes or attributes[0] == "__dict__":
@@ -282,22 +301,18 @@ def _is_stubbed(search: _Search, module: str, site: _Site) -> bool:
     return False
 
 
-def _need_installed(search: _Search, name: str, site: _Site, *, used: bool = False) -> None:
-    """Check a name of another package: installed, or replaced by a stub. A name merely imported may still be unused."""
-    if is_installed(name):
-        return
+def _need_installed(search: _Search, name: str) -> bool:
+    """Whether a name of another package has a value: the package is installed, or a stub supplies the name."""
     parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        prefix = ".".join(parts[:end])
-        stub = find_stub(search.trees.stubs, "", prefix)
-        if stub is not None:
-            search.missing[prefix] = stub
-            return
-    if used or not any(other.startswith(f"{name}.") for other in search.trees.stubs):
-        _report(search, ("", ".".join(parts[:2])), site, f"the package {parts[0]} is not installed; install it, or use")
+    prefixes = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    stubbed = next((prefix for prefix in prefixes if find_stub(search.trees.stubs, "", prefix)), None)
+    if is_installed(name) or stubbed is None:
+        return is_installed(name)
+    search.missing[stubbed] = search.trees.stubs[stubbed]
+    return True
 
 
-def _report(search: _Search, key: tuple[str, str], site: _Site, reason: str) -> None:
+def _report(search: _Search, key: tuple[str, ...], site: _Site, reason: str) -> None:
     if site.soft:
         return
     name = ".".join(part for part in key if part)

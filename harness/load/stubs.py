@@ -119,7 +119,9 @@ def parse_stub(text: str) -> tuple[str, Stub]:
             f"--stub {text}: {value.strip()!r} is not a Python literal; a string needs quotes of its own "
             "(--stub 'NAME=\"text\"'), anything else belongs in [tool.bitgate.stubs]"
         ) from error
-    return _named(name.strip(), constant, where=f"--stub {text}")
+    stripped = name.strip()
+    kind: Literal["value", "function"] = "function" if stripped.endswith("()") else "value"
+    return _checked_name(stripped.removesuffix("()"), f"--stub {text}"), Stub(kind, constant, constant)
 
 
 def stubs_from_config(table: Mapping[str, Any]) -> dict[str, Stub]:
@@ -154,14 +156,16 @@ def _entries(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Stub]
 
 def _named(name: str, entry: Any, *, where: str) -> tuple[str, Stub]:
     is_function = name.endswith("()")
-    name = name.removesuffix("()")
+    name = _checked_name(name.removesuffix("()"), where)
+    if is_function:
+        return name, Stub("function", *_per_device(entry))
+    return name, _stub(entry if isinstance(entry, Mapping) else {"value": entry}, where)
+
+
+def _checked_name(name: str, where: str) -> str:
     if not DOTTED.fullmatch(name):
         raise UsageError(f"{where}: {name!r} is not a name; write NAME or package.module.NAME")
-    if not isinstance(entry, Mapping) or where.startswith("--stub"):
-        entry = {"value": entry}
-    if is_function:
-        entry = {"returns": entry["value"] if set(entry) == {"value"} else entry}
-    return name, _stub(entry, where)
+    return name
 
 
 def _stub(entry: Mapping[str, Any], where: str) -> Stub:

@@ -53,7 +53,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """The star import that provides a name: its statement number, and its module where that is of the tree."""
+    """A star import that provides a name: its statement number, and its module where that is of the tree."""
 
     number: int
     module: str | None
@@ -79,10 +79,11 @@ def name_targets(
                     if bound_name(node, alias) == name:
                         yield from import_targets(trees, source, node, alias, seen, optional=optional)
     if name not in source.bindings:
-        star = star_provider(trees, source, name)
-        if star is not None and star.module is not None:
-            yield from name_targets(trees, star.module, name, seen)
-        elif source.is_package and trees.tree.find(f"{module}.{name}") is not None:
+        stars = list(star_providers(trees, source, name))
+        for star in stars:
+            if star.module is not None:
+                yield from name_targets(trees, star.module, name, seen)
+        if not stars and source.is_package and trees.tree.find(f"{module}.{name}") is not None:
             yield Target("tree", f"{module}.{name}")
 
 
@@ -116,26 +117,23 @@ def import_targets(
         yield from name_targets(trees, module, alias.name, seen)
 
 
-def star_provider(trees: Trees, source: Module, name: str, seen: frozenset[str] = frozenset()) -> Star | None:
-    """The last ``from … import *`` of a module that provides ``name``, if any."""
+def star_providers(trees: Trees, source: Module, name: str, seen: frozenset[str] = frozenset()) -> Iterator[Star]:
+    """The ``from … import *`` statements of a module that provide ``name``; the last one executed wins."""
     seen |= {source.name}
-    for number in reversed(range(len(source.statements))):
-        node = source.statements[number].node
-        if not isinstance(node, ast.ImportFrom) or node.names[0].name != "*":
-            continue
-        module = source.absolute(node)
+    for number, statement in enumerate(source.statements):
+        node = statement.node
+        module = source.absolute(node) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" else None
         if module is None or module in seen:
             continue
         if not trees.tree.holds(module):
             if is_installed(module) and hasattr(importlib.import_module(module), name):
-                return Star(number, None)
+                yield Star(number, None)
             continue
         provider = trees.module(module)
         if provider is None or name not in (provider.exports or [name]) or (name[0] == "_" and not provider.exports):
             continue
-        if name in provider.bindings or star_provider(trees, provider, name, seen) is not None:
-            return Star(number, module)
-    return None
+        if name in provider.bindings or any(star_providers(trees, provider, name, seen)):
+            yield Star(number, module)
 
 
 def is_installed(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from harness.load.spec import near
 from harness.load.tree import Module
@@ -18,6 +18,12 @@ def unresolved_names(names: Mapping[str, str]) -> str:
         "Add these options, with the VALUE that the name has where the function runs, "
         "or list the names in [tool.bitgate.stubs]."
     )
+
+
+def too_many_modules(top: str, limit: int, names: Collection[str]) -> str:
+    """What to say of a function whose definitions reach through the whole package."""
+    leads = f"; cut it off with --stub NAME=VALUE for what leads there: {', '.join(sorted(names))}" if names else ""
+    return f"the definitions it needs reach through more than {limit} modules of {top}{leads}"
 
 
 def why_unbound(source: Module, name: str) -> str:

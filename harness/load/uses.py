@@ -17,6 +17,21 @@ from harness.load.statement import bound_name, in_this_scope
 
 ANNOTATIONS: Final = __future__.annotations.compiler_flag
 LOADS: Final = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
+MODULE_NAMES: Final = frozenset(
+    {
+        "__annotations__",
+        "__builtins__",
+        "__conditional_annotations__",
+        "__doc__",
+        "__file__",
+        "__loader__",
+        "__name__",
+        "__package__",
+        "__path__",
+        "__spec__",
+    }
+)
+"""Names that every module has, so that nothing in the source defines them."""
 MARKERS: Final = re.compile(r"""['"]?(\w+)(\.(ClassVar|InitVar|KW_ONLY))?\b""")
 """Annotations that dataclasses look up by name, so that they must exist although no annotation is evaluated."""
 
@@ -100,7 +115,7 @@ def _loads(code: CodeType) -> Iterator[tuple[str, int, bool]]:
     is_class_body = not code.co_flags & inspect.CO_OPTIMIZED and code.co_name != "<module>"
     own = {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_NAME"} if is_class_body else set()
     for instruction in dis.get_instructions(code):
-        if instruction.opname in LOADS:
+        if instruction.opname in LOADS and instruction.argval not in MODULE_NAMES:
             positions = instruction.positions
             line = (positions.lineno if positions else None) or code.co_firstlineno
             yield str(instruction.argval), line, instruction.argval in own

@@ -6,12 +6,13 @@ from rich.console import Console
 
 from harness.config import Config
 from harness.contract import PROFILES, Contract
-from harness.contracts import all_contracts, contract_named
+from harness.contracts import contract_named
 from harness.errors import HarnessError
 from harness.frozen import verify
 from harness.load.spec import RegisteredCandidate, registered_candidates
 from harness.report.page import emit
 from harness.report.text import one_line
+from harness.session import contracts_of
 from harness.supervise import Nursery
 
 
@@ -21,7 +22,7 @@ def show_list(console: Console, config: Config, *, only: str | None = None) -> N
     Raises:
         UsageError: there is no such contract.
     """
-    contracts = all_contracts(config.contracts)
+    contracts = contracts_of(config)
     if only is not None:
         contracts = {only: contract_named(only, config.contracts)}
     registered = registered_candidates()

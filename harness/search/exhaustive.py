@@ -10,13 +10,17 @@ from harness.compare import compare
 from harness.examine import Subject, examine
 from harness.journal import Entry
 from harness.materialise import live_block
+from harness.memory import Extent, extents_of
 from harness.observe import Raised, call, outcome_difference
+from harness.quick import Quick
 from harness.search.space import Space
 from harness.verdict import StageReport
 
-CHUNK: Final = 512
-"""Cases whose arguments are built together, and after which arguments and surroundings are compared."""
-EXAMINED_EVERY: Final = 97
+CHUNK: Final = 1024
+"""Cases whose arguments are built together, and after which these are compared."""
+WATCHED: Final = 4096
+"""Cases after which the surroundings are looked at, and at the end."""
+EXAMINED_EVERY: Final = 997
 """Every so many cases one is examined completely. A prime, so that no regular pattern of a space hides between."""
 
 
@@ -32,17 +36,20 @@ def search_space(
     """
     started = time.monotonic()
     strata: dict[str, int] = dict.fromkeys((stratum.name for stratum in subject.contract.strata), 0)
-    done, suspects = 0, []
+    done = watched = 0
+    suspects: list[int] = []
+    quick = Quick()
     for number, block in enumerate(space.blocks):
         executed = 0
         for start in range(0, len(block), CHUNK):
             stop = min(start + CHUNK, len(block))
-            suspects = _run_chunk(subject, space, number, start, stop, done)
-            executed = stop
-            if changed() is not None and not suspects:
-                suspects = list(range(done, done + stop - start))
-            done += stop - start
-            if suspects or time.monotonic() > deadline:
+            suspects = _run_chunk(subject, space, quick, number, start, stop, done)
+            executed, done = stop, done + stop - start
+            over = time.monotonic() > deadline
+            if not suspects and (over or done == len(space) or done - watched >= WATCHED):
+                suspects = [] if changed() is None else list(range(watched, done))
+                watched = done
+            if suspects or over:
                 break
         for name, count in subject.contract.count_strata(block, stop=executed).items():
             strata[name] += count
@@ -53,13 +60,16 @@ def search_space(
     return report, strata, suspects
 
 
-def _run_chunk(subject: Subject, space: Space, number: int, start: int, stop: int, done: int) -> list[int]:
+def _run_chunk(
+    subject: Subject, space: Space, quick: Quick, number: int, start: int, stop: int, done: int
+) -> list[int]:
     """Run cases ``start`` to ``stop`` of block ``number``; their first has number ``done`` in the space."""
     block = space.blocks[number]
     left, left_backing = live_block(block, start, stop, subject.signature, subject.device)
     right, right_backing = live_block(block, start, stop, subject.signature, subject.device)
-    failed = _first_failure(subject, space, left, right, done)
-    # Rows of the backing that the candidate wrote to are found by one comparison for all cases of the chunk.
+    beside = extents_of(left_backing), extents_of(right_backing)
+    failed = _first_failure(subject, space, quick, left, right, beside, done)
+    # Cases whose arguments the candidate wrote to are found by one comparison for all cases of the chunk.
     suspects: list[int] = []
     if compare(left_backing, right_backing) is not None:
         touched = _touched(block.columns, left_backing, right_backing)
@@ -67,22 +77,41 @@ def _run_chunk(subject: Subject, space: Space, number: int, start: int, stop: in
     return suspects if failed is None else [index for index in suspects if index < failed] + [failed]
 
 
-def _first_failure(subject: Subject, space: Space, left: Iterator[Any], right: Iterator[Any], index: int) -> int | None:
+def _first_failure(
+    subject: Subject,
+    space: Space,
+    quick: Quick,
+    left: Iterator[Any],
+    right: Iterator[Any],
+    beside: tuple[list[Extent], list[Extent]],
+    index: int,
+) -> int | None:
+    """The first case of a chunk on which the outcomes differ; ``index`` is the number of the chunk's first case."""
     reference, candidate, journal = subject.reference, subject.candidate, subject.journal
-    check_pinned, begin, end = subject.check_pinned, journal.begin, journal.end
-    entry = int(Entry.SPACE)
+    spans = [start for start, _, _ in beside[1]], [end for _, end, _ in beside[1]]
+    check_pinned, begin, end, entry = subject.check_pinned, journal.begin, journal.end, int(Entry.SPACE)
     for (left_positional, left_keyword), (right_positional, right_keyword) in zip(left, right, strict=True):
-        expected = call(reference, left_positional, left_keyword)
+        try:
+            expected = reference(*left_positional, **left_keyword)
+        except Exception as error:
+            expected = Raised(error)
         begin(entry, index, index)
         got = call(candidate, right_positional, right_keyword)
         end()
-        if type(expected) is Raised or type(got) is Raised:
-            differs: Any = outcome_difference(expected, got, check_pinned=check_pinned)
-        else:
-            differs = compare((expected, left_positional), (got, right_positional), check_pinned=check_pinned)
-        if differs is not None or (index % EXAMINED_EVERY == 0 and examine(subject, space[index]) is not None):
+        if not quick.same(expected, got, spans):
+            if type(expected) is Raised or type(got) is Raised:
+                differs: Any = outcome_difference(expected, got, check_pinned=check_pinned)
+            else:
+                differs = compare(expected, got, check_pinned=check_pinned, beside=beside)
+                if not check_pinned:
+                    quick.learn(expected)
+            if differs is not None:
+                return index
+        if index % EXAMINED_EVERY == 0 and examine(subject, space[index]) is not None:
             return index
         index += 1
+        # Freed here, so that the next calls find the same memory again, as they would outside of a check.
+        del expected, got
     return None
 
 

@@ -256,8 +256,10 @@ def _searched(query_start_loc: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
     return nums, rows, (programs - (ends - nums).gather(0, rows)).to(torch.int32)
 
 
-def _tensors(*arrays: NDArray[Any]) -> tuple[torch.Tensor, ...]:
-    return tuple(map(torch.from_numpy, arrays))
+def _tensors(
+    nums: NDArray[Any], mlist: NDArray[np.int64], offsetlist: NDArray[np.int32]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return torch.from_numpy(nums), torch.from_numpy(mlist), torch.from_numpy(offsetlist)
 
 
 def _padded(entries: torch.Tensor, device: torch.device) -> torch.Tensor:

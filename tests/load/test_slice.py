@@ -142,6 +142,7 @@ def test_the_main_block_is_not_executed(value: Value) -> None:
         "from pkg import sub as s\ndef f(): return s.again()",
         "from pkg.sub import *\ndef f(): return again()",
         "from pkg.stars import thing\ndef f(): return thing()",
+        "from pkg.sub import *\nfrom pkg import stars\nfrom pkg.stars import *\ndef f(): return stars.thing()",
         "def f():\n    from pkg.sub.deep import thing\n    return thing()",
         "def f():\n    import pkg.sub.deep as d\n    return d.thing()",
         "def f():\n    import pkg.sub.deep\n    return pkg.sub.deep.thing()",
@@ -318,7 +319,7 @@ def test_a_stub_supplies_a_package_that_is_not_installed(value: Value) -> None:
 
 
 def test_a_missing_package_needs_a_stub_for_every_attribute_used(value: Value) -> None:
-    with pytest.raises(LoadError, match="missing_package.OTHER"):
+    with pytest.raises(LoadError, match=r"missing_package\.OTHER"):
         value("import missing_package as mp\ndef f(): return mp.SIZE + mp.OTHER", {}, "missing_package.SIZE=2")
 
 
@@ -351,3 +352,24 @@ def test_an_import_that_leaves_the_tree_is_reported(write: Write, sliced: Slice)
 def test_a_missing_module_of_the_tree_is_reported(value: Value) -> None:
     with pytest.raises(LoadError, match=r"--stub pkg\._version\.version=VALUE"):
         value("from ._version import version\ndef f(): return version")
+
+
+def test_a_function_that_needs_the_whole_package_is_refused_early(write: Write, sliced: Slice) -> None:
+    source = "from .m{0} import x as y\nfrom . import m{0} as m\ndef x(): return y(), m\n"
+    many = {f"pkg/m{number}.py": source.format(number + 1) for number in range(230)}
+    write({"pkg/__init__.py": "", **many})
+    write({"pkg/mod.py": "from pkg.m0 import x\nfrom math import pi\ndef f(): return x(), pi"})
+    with pytest.raises(LoadError, match=r"more than 200 modules of pkg; cut it off .*: pkg\.m0\.x$"):
+        sliced("pkg/mod.py::f")
+
+
+def test_a_stub_never_replaces_the_candidate_itself(value: Value) -> None:
+    assert value("def f(): return 1", {}, "pkg.mod.f()=2") == 1
+    assert value("def f(): return 1", {}, "f()=2") == 1
+
+
+def test_a_star_import_under_a_condition_keeps_the_condition(value: Value) -> None:
+    source = "import sys\nif sys.platform:\n    from .a import *\nelse:\n    from .b import *\ndef f(): return x"
+    files = {"pkg/a.py": "x = 1", "pkg/b.py": "x = 2"}
+    assert value(source, files) == 1
+    assert value(source.replace("if sys", "if not sys"), files) == 2

@@ -100,10 +100,11 @@ def tot_nested_beyond_recursion(query_start_loc_p_cpu: torch.Tensor, *, device: 
 
 def dictionary_holds_itself(query_start_loc_p_cpu: torch.Tensor, *, device: torch.device) -> Metadata:
     """Returns a dictionary that is its own entry when some row is empty."""
-    nums_dict, batch_ptr, offset_ptr = assemble(query_start_loc_p_cpu, device)
+    metadata = assemble(query_start_loc_p_cpu, device)
+    nums_dict: dict[int, Any] = metadata[0]
     if has_empty_row(query_start_loc_p_cpu):
         nums_dict[8] = nums_dict
-    return nums_dict, batch_ptr, offset_ptr
+    return metadata
 
 
 class _Named(NamedTuple):
