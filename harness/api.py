@@ -46,7 +46,7 @@ def check(
 
     Raises:
         UsageError: an argument is wrong.
-        HarnessError: the harness could not do its work.
+        HarnessError: the nursery does not start.
 
     >>> check("causal_conv1d_metadata/numpy_prefix_sums", profile="commit").verdict.value
     'equal'

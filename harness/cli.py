@@ -139,20 +139,20 @@ def check(
     Saved cases are replayed, a bounded space is searched exhaustively, large batches are tried, and Hypothesis draws
     more. A failure is shrunk, saved under .bitgate/cases and shown with the command that runs it again.
     """
-    options = Options(
-        contract=contract,
-        profile=profile.value,
-        observe=observe.value,
-        device=device.value,
-        seed=seed,
-        time_limit=time_limit,
-        case_timeout=case_timeout,
-        memory_limit=memory_limit,
-        workers=workers,
-        stubs=tuple(stub or ()),
-    )
 
     def work() -> ExitCode:
+        options = Options(
+            contract=contract,
+            profile=profile.value,
+            observe=observe.value,
+            device=device.value,
+            seed=seed,
+            time_limit=time_limit,
+            case_timeout=case_timeout,
+            memory_limit=memory_limit,
+            workers=workers,
+            stubs=tuple(stub or ()),
+        )
         with progress() as bar:
             results = session.check(candidates or [], options, load_config(Path.cwd()), bar.update)
         return _report(results, json, junit_file)
@@ -175,17 +175,17 @@ def replay(
     junit_file: JunitFile = None,
 ) -> None:
     """Run saved cases again."""
-    options = Options(
-        contract=contract,
-        observe=observe.value,
-        device=device.value,
-        case_timeout=case_timeout,
-        memory_limit=memory_limit,
-        workers=workers,
-        stubs=tuple(stub or ()),
-    )
 
     def work() -> ExitCode:
+        options = Options(
+            contract=contract,
+            observe=observe.value,
+            device=device.value,
+            case_timeout=case_timeout,
+            memory_limit=memory_limit,
+            workers=workers,
+            stubs=tuple(stub or ()),
+        )
         with progress() as bar:
             results = session.replay(cases, candidate or [], options, load_config(Path.cwd()), bar.update)
         return _report(results, json, junit_file)

@@ -30,7 +30,7 @@ class Config:
         candidates = ["package.module:function", {spec = "x.py::f", contract = "causal_conv1d_metadata"}]
         cases = ["tests/cases"]
         contracts = ["package.module:CONTRACT"]
-        stubs = {current_platform = "None"}
+        stubs = {PIN_MEMORY = false}
     """
 
     root: Path

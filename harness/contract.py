@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from harness.case import Case
 from harness.errors import UsageError
-from harness.search.space import Block, Space
+from harness.search.space import Block, Space, block_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -81,14 +81,20 @@ class Contract:
         Raises:
             UsageError: it has not.
         """
-        wanted = self.space(PROFILES[0])[0].arguments
-        if set(case.arguments) != set(wanted):
-            names = ", ".join(wanted)
-            raise UsageError(f"a case of {self.name} has the arguments {names}, not {', '.join(case.arguments)}.")
-        for name, value in wanted.items():
-            if type(case.arguments[name]) is not type(value):
-                kinds = f"a {type(value).__name__}, not a {type(case.arguments[name]).__name__}"
-                raise UsageError(f"argument {name!r} of a case of {self.name} is {kinds}.")
+        known = self.space(PROFILES[0]).kinds()
+        given = {name: type(value) for name, value in case.arguments.items()}
+        if not any(known_names == given.keys() for known_names in known):
+            names = " or ".join(", ".join(known_names) for known_names in known)
+            raise UsageError(f"a case of {self.name} has the arguments {names}, not {', '.join(given)}.")
+        for name, kind in given.items():
+            wanted = set().union(*(kinds.get(name, set()) for kinds in known.values()))
+            if kind not in wanted:
+                kinds = " or a ".join(sorted(kind.__name__ for kind in wanted))
+                raise UsageError(f"argument {name!r} of a case of {self.name} is a {kinds}, not a {kind.__name__}.")
+        try:
+            self.count_strata(block_of(case))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise UsageError(f"a case of {self.name} cannot hold these values: {error}.") from error
 
     def count_strata(self, block: Block, *, stop: int | None = None) -> dict[str, int]:
         """How many of the first ``stop`` cases of a block (default: all) belong to each stratum."""

@@ -56,7 +56,7 @@ class Reading:
             return None
         try:
             return case_from_json(json.loads(self.text))
-        except (ValueError, UsageError):
+        except (ValueError, RecursionError, UsageError):
             return None
 
 
@@ -66,13 +66,12 @@ class Journal:
     Small enough to write twice per case: entries that the parent can look up by number are one packed header.
     """
 
-    __slots__ = ("_done", "_map", "_sequence")
+    __slots__ = ("_map", "_sequence")
 
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), SIZE)
         self._sequence = 0
-        self._done = 0
 
     @staticmethod
     def create(path: Path) -> Journal:
@@ -84,7 +83,6 @@ class Journal:
     def begin(self, entry: int, index: int, done: int) -> None:
         """The candidate is about to run on case ``index`` of the list that ``entry`` names."""
         self._sequence += 1
-        self._done = done
         _HEADER.pack_into(self._map, 0, self._sequence, _CANDIDATE, entry, index, done)
 
     def begin_text(self, case: Case, done: int) -> None:

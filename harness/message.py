@@ -6,6 +6,7 @@ does not have exactly the expected form counts as the child having failed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -92,12 +93,17 @@ def stage_to_json(stage: StageReport, strata: Mapping[str, int]) -> dict[str, An
 
 
 def stage_from_json(document: Mapping[str, Any]) -> tuple[StageReport, dict[str, int]]:
-    """Read what a search did, and its strata."""
-    strata = {str(name): count for name, count in field(document, "strata", dict).items() if type(count) is int}
+    """Read what a search did, and its strata.
+
+    Raises:
+        MessageError: it does not have the expected form.
+    """
+    hits = field(document, "strata", dict)
+    strata = {str(name): _count(hits, name) for name in hits}
     report = StageReport(
         field(document, "search", str),
-        field(document, "cases", int),
-        field(document, "seconds", float),
+        _count(document, "cases"),
+        _seconds(document),
         field(document, "space", str),
         field(document, "complete", bool),
     )
@@ -122,16 +128,29 @@ def _case(document: object, contract: str) -> Case:
 def _difference(document: object) -> Difference:
     if not isinstance(document, dict):
         raise MessageError("difference is not an object")
-    elements = tuple(
-        Element(
-            tuple(part for part in field(item, "index", list) if type(part) is int),
-            field(item, "expected", str),
-            field(item, "got", str),
-        )
-        for item in field(document, "elements", list)
-        if isinstance(item, dict)
-    )
+    elements = tuple(map(_element, field(document, "elements", list)))
     path, aspect, expected, got = (field(document, name, str) for name in ("path", "aspect", "expected", "got"))
-    return Difference(
-        path, aspect, expected, got, field(document, "count", int), field(document, "total", int), elements
-    )
+    return Difference(path, aspect, expected, got, _count(document, "count"), _count(document, "total"), elements)
+
+
+def _element(document: object) -> Element:
+    if not isinstance(document, dict):
+        raise MessageError("an element is not an object")
+    index = field(document, "index", list)
+    if any(type(part) is not int for part in index):
+        raise MessageError("field 'index' is not a list of int")
+    return Element(tuple(index), field(document, "expected", str), field(document, "got", str))
+
+
+def _count(document: Mapping[str, Any], name: str) -> int:
+    number = field(document, name, int)
+    if number < 0:
+        raise MessageError(f"field {name!r} is negative")
+    return number
+
+
+def _seconds(document: Mapping[str, Any]) -> float:
+    number = field(document, "seconds", float)
+    if not 0 <= number < math.inf:
+        raise MessageError("field 'seconds' is not a duration")
+    return number

@@ -51,12 +51,12 @@ def main(descriptor: int) -> None:
     control = socket.socket(fileno=descriptor)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     # Imported here and once: a forked child starts with all of it in memory.
-    import hypothesis  # noqa: F401
     import torch
 
     from harness import worker  # noqa: F401
     from harness.contracts import all_contracts
 
+    _draw_alike_everywhere()
     torch.set_num_threads(1)
     all_contracts()
     gc.collect()
@@ -66,6 +66,18 @@ def main(descriptor: int) -> None:
         control.send(json.dumps({"cuda_devices": devices}).encode())
         _serve(control)
     _end_below()
+
+
+def _draw_alike_everywhere() -> None:
+    """Keep Hypothesis from drawing constants out of whatever source is imported, and storing them in the user's folder.
+
+    The same seed draws the same cases then, wherever this package and the candidate lie.
+    """
+    from hypothesis.internal.conjecture import providers
+
+    nothing = getattr(providers, "_local_constants", None)
+    if nothing is not None:
+        vars(providers)["_get_local_constants"] = lambda: nothing
 
 
 def _serve(control: socket.socket) -> None:

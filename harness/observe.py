@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from harness.case import Case
 from harness.compare import compare
 from harness.describe import describe, type_name
-from harness.errors import HarnessError
+from harness.errors import BitgateError, HarnessError
 from harness.verdict import Difference, Symptom
 
 Function: TypeAlias = Callable[..., Any]
@@ -50,6 +50,12 @@ def claim_process() -> None:
     _PROCESS[0] = _getpid()
 
 
+def end_copy() -> None:
+    """End the current process if it is a copy that a candidate has forked."""
+    if _getpid() != _PROCESS[0]:
+        _exit(0)
+
+
 def call(function: Function, positional: tuple[Any, ...], keyword: dict[str, Any]) -> Any:
     """Call ``function``; an exception of any kind becomes a :class:`Raised`.
 
@@ -59,8 +65,7 @@ def call(function: Function, positional: tuple[Any, ...], keyword: dict[str, Any
         value = function(*positional, **keyword)
     except BaseException as error:
         value = Raised(error)
-    if _getpid() != _PROCESS[0]:
-        _exit(0)
+    end_copy()
     return value
 
 
@@ -93,6 +98,8 @@ def launched(function: Function, select: Select) -> Function:
 
 def check_observable(case: Case, value: Any) -> None:
     """Raise HarnessError if the reference's own outcome on ``case`` cannot be observed or is not equal to itself."""
+    if type(value) is Raised and issubclass(value.kind, BitgateError):
+        raise HarnessError(f"the reference failed on case {case.digest} with {value.kind.__qualname__}. Correct it.")
     found = None if type(value) is Raised else compare(value, value)
     if found is not None:
         raise HarnessError(f"the reference's value on case {case.digest} is not equal to itself: {found}.")

@@ -2,8 +2,9 @@
 
 glibc fills what ``free`` gives back with a byte chosen by ``M_PERTURB`` and what ``malloc`` hands out with its
 complement; PyTorch's CPU allocator goes through it. NumPy keeps freed blocks of less than 1,024 bytes in a cache of its
-own, seven for each size, which glibc never sees: those are filled by allocating, writing and freeing all seven.
-Source: glibc's ``mallopt(3)``; NumPy's ``numpy/_core/src/multiarray/alloc.c``.
+own, seven for each size, which glibc never sees, and glibc keeps seven of up to 1,032 bytes that it fills only once:
+those are filled by allocating, writing and freeing all seven.
+Source: glibc's ``mallopt(3)`` and ``malloc.c`` (tcache); NumPy's ``numpy/_core/src/multiarray/alloc.c``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PATTERNS: Final = (0x11, 0x44)
 
 _M_PERTURB: Final = -6
 _CACHED_BLOCKS: Final = 7
-_CACHED_BYTES: Final = 1024
+_CACHED_BYTES: Final = 1032
 _empty = np.empty
 _mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
 
@@ -30,8 +31,8 @@ def set_pattern(pattern: int) -> bool:
 
 
 def poison_array_cache(sizes: Iterable[int], pattern: int) -> None:
-    """Fill NumPy's cached free blocks of the given sizes in bytes with ``pattern``."""
-    for size in {size for size in sizes if 0 < size < _CACHED_BYTES}:
+    """Fill the cached free blocks for arrays of the given sizes in bytes with ``pattern``."""
+    for size in {size for size in sizes if 0 < size <= _CACHED_BYTES}:
         blocks = [_empty(size, dtype=np.uint8) for _ in range(_CACHED_BLOCKS)]
         for block in blocks:
             block.fill(pattern)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from harness.supervise import Nursery
 
 _NURSERY: Final = pytest.StashKey[Any]()
+_FOUND: Final = pytest.StashKey[list[Any]]()
+_PREFIX: Final = "bitgate::"
 
 
 class BitgateError(Exception):
@@ -31,17 +33,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="contract/name, package.module:function or path/to/file.py::function (repeatable; implies --bitgate; "
         "default: every registered and configured candidate)",
     )
+    parser.addoption("--bitgate-ids", action="append", default=[], help=argparse.SUPPRESS)
     group.addoption("--bitgate-contract", metavar="NAME", help="contract, where the function's name does not tell")
     group.addoption("--bitgate-profile", default="gate", metavar="NAME", help="commit, gate, premerge or nightly")
     group.addoption("--bitgate-observe", default="strict", metavar="LEVEL", help="strict or launch")
     group.addoption("--bitgate-device", default="auto", metavar="DEVICE", help="cpu, cuda or auto")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Find the candidates, so that a wrong name ends the run at once, and in one line."""
+    ours = [argument for argument in config.args if argument.startswith(_PREFIX)]
+    if ours:
+        # Out of the arguments, where pytest would look for files of that name, into the options, which pytest-xdist
+        # hands to its workers.
+        config.option.bitgate_ids = [*config.option.bitgate_ids, *ours]
+        config.args[:] = [argument for argument in config.args if argument not in ours]
+    if config.option.bitgate_ids or config.getoption("--bitgate") or config.getoption("--bitgate-candidate"):
+        config.stash[_FOUND] = _find(config)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add one item per candidate."""
-    if config.getoption("--bitgate") or config.getoption("--bitgate-candidate"):
-        items.extend(_items(session, config))
+    for nodeid, chosen, options in config.stash.get(_FOUND, ()):
+        name = chosen.spec
+        items.append(CandidateItem.from_parent(session, name=name, nodeid=nodeid, chosen=chosen, options=options))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -84,29 +100,32 @@ class CandidateItem(pytest.Item):
         return self.path, None, f"bitgate {self.chosen.spec}"
 
 
-def _items(session: pytest.Session, config: pytest.Config) -> Iterator[CandidateItem]:
+def _find(config: pytest.Config) -> list[tuple[str, Chosen, Options]]:
+    """Node id, candidate and options of every item."""
     from dataclasses import replace
 
     from harness import errors
     from harness.config import load_config
     from harness.session import Options, choose
 
-    options = Options(
-        contract=config.getoption("--bitgate-contract"),
-        profile=config.getoption("--bitgate-profile"),
-        observe=config.getoption("--bitgate-observe"),
-        device=config.getoption("--bitgate-device"),
-        workers=1,
-    )
     try:
+        options = Options(
+            contract=config.getoption("--bitgate-contract"),
+            profile=config.getoption("--bitgate-profile"),
+            observe=config.getoption("--bitgate-observe"),
+            device=config.getoption("--bitgate-device"),
+            workers=1,
+        )
         project = load_config(config.invocation_params.dir)
-        for chosen in choose(config.getoption("--bitgate-candidate"), options, project):
-            yield CandidateItem.from_parent(
-                session,
-                name=chosen.spec,
-                nodeid=f"bitgate::{chosen.contract.name}::{chosen.spec}",
-                chosen=chosen,
-                options=replace(options, contract=chosen.contract.name),
-            )
+        candidates = choose(config.getoption("--bitgate-candidate"), options, project)
     except errors.BitgateError as error:
         raise pytest.UsageError(str(error)) from error
+    found = {
+        f"{_PREFIX}{chosen.contract.name}::{chosen.spec}": (chosen, replace(options, contract=chosen.contract.name))
+        for chosen in candidates
+    }
+    wanted: list[str] = config.option.bitgate_ids or list(found)
+    for nodeid in wanted:
+        if nodeid not in found:
+            raise pytest.UsageError(f"no candidate has the node id {nodeid}: use one of {', '.join(found)}.")
+    return [(nodeid, *found[nodeid]) for nodeid in dict.fromkeys(wanted)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import le
+from operator import is_, le
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -33,9 +33,9 @@ class Quick:
 
     __slots__ = ("_left", "same")
 
-    def __init__(self) -> None:
+    def __init__(self, compiled: int = COMPILED) -> None:
         self.same: Same = never
-        self._left = COMPILED
+        self._left = compiled
 
     def learn(self, example: Any) -> None:
         """Compile a comparison for values like ``example``, while there is any left to compile."""
@@ -86,9 +86,11 @@ def compile_quick(example: Any) -> Same:
     starts = "".join(f"p{number}, " for number in source.tensors)
     ends = "".join(f"p{number} + n{number}, " for number in source.tensors)
     source.require(f"disjoint([{starts}*beside[0]], [{ends}*beside[1]])")
-    body = "\n    ".join([*source.lines, "return True"])
-    namespace = {"disjoint": _disjoint, "memcmp": memcmp, "INTEGERS": INTEGERS, **source.constants}
-    exec(compile(f"def same(e0, g0, beside):\n    {body}\n", "<quick>", "exec"), namespace)
+    body = "\n        ".join([*source.lines, "return True"])
+    # A tensor without plain memory, such as a sparse one, raises.
+    text = f"def same(e0, g0, beside):\n    try:\n        {body}\n    except RuntimeError:\n        return False\n"
+    namespace = {"disjoint": _disjoint, "memcmp": memcmp, "INTEGERS": INTEGERS, "is_": is_, **source.constants}
+    exec(compile(text, "<quick>", "exec"), namespace)
     same: Same = namespace["same"]
     return same
 
@@ -121,7 +123,9 @@ def _emit(example: Any, number: int, source: _Source) -> None:
         keys = source.constant(list(example))
         types = source.constant(list(map(type, example)))
         for side in (left, right):
-            source.require(f"[*{side}] == {keys} and [*map(type, {side})] == {types}")
+            # Types first: to compare a key runs its own code.
+            source.require(f"len({side}) == {len(example)} and all(map(is_, map(type, {side}), {types}))")
+            source.require(f"[*{side}] == {keys}")
         _emit_items([(f"{left}[{key!r}]", f"{right}[{key!r}]", item) for key, item in example.items()], source)
     else:
         raise _Unsupported
@@ -143,7 +147,7 @@ def _emit_tensor(example: torch.Tensor, number: int, source: _Source) -> None:
     source.require(f"dtype is {right}.dtype and dtype in INTEGERS and {left}.is_cpu and {right}.is_cpu")
     source.require(f"{left}.shape == {right}.shape and {left}.stride() == {right}.stride() and {right}.is_contiguous()")
     source.lines.append(f"n{number} = {right}.nbytes; p{number} = {right}.data_ptr()")
-    source.require(f"not n{number} or not memcmp({left}.data_ptr(), p{number}, n{number})")
+    source.require(f"not n{number} or (p{number} and not memcmp({left}.data_ptr(), p{number}, n{number}))")
 
 
 def _disjoint(starts: list[int], ends: list[int]) -> bool:

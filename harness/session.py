@@ -13,16 +13,17 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from harness.case import CaseFile, read_case_file
-from harness.check import Plan, check_candidate
+from harness.checker import Plan, check_candidate
 from harness.config import Config
 from harness.contract import Contract
 from harness.contracts import all_contracts, contract_for_function, contract_named, importable_from
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.job import Target
 from harness.load.spec import parse_spec, registered_candidates
+from harness.load.stubs import parse_stub, stubs_from_config
 from harness.replay import replay_candidate
 from harness.search.profile import profile_named
 from harness.supervise import Nursery
@@ -31,6 +32,8 @@ from harness.watch import Limits
 
 Observe: TypeAlias = Literal["strict", "launch"]
 Device: TypeAlias = Literal["cpu", "cuda", "auto"]
+OBSERVE: Final[tuple[str, ...]] = get_args(Observe)
+DEVICES: Final[tuple[str, ...]] = get_args(Device)
 Progress: TypeAlias = Callable[[str, str, int, int | None], None]
 """Called with the candidate, what is running, cases done, cases to come (None: unknown)."""
 
@@ -40,7 +43,11 @@ _UNITS: Final = MappingProxyType({"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a user can choose; the command line's common flags."""
+    """What a user can choose; the command line's common flags.
+
+    Raises:
+        UsageError: a value is none of those there are, or is not a positive amount.
+    """
 
     contract: str | None = None
     profile: str = "gate"
@@ -61,13 +68,22 @@ class Options:
     saved: Path | None = None
     """Folder for counterexamples; None: the project's."""
 
-    def limits(self) -> Limits:
-        """The limits of one child.
+    def __post_init__(self) -> None:
+        profile_named(self.profile)
+        for option, value, known in (("observe", self.observe, OBSERVE), ("device", self.device, DEVICES)):
+            if value not in known:
+                raise UsageError(f"--{option} {value!r}: choose one of {', '.join(known)}.")
+        for option, seconds in (("time-limit", self.time_limit), ("case-timeout", self.case_timeout)):
+            if not 0 < seconds < math.inf:
+                raise UsageError(f"--{option} {seconds}: must be a number of seconds greater than 0.")
+        if self.workers < 0:
+            raise UsageError(f"-n {self.workers}: must be 0 (one per core) or more.")
+        parse_size(self.memory_limit)
+        for stub in self.stubs:
+            parse_stub(stub)
 
-        Raises:
-            UsageError: a limit is not a positive amount.
-        """
-        _check_seconds("--case-timeout", self.case_timeout)
+    def limits(self) -> Limits:
+        """The limits of one child."""
         return Limits(case_seconds=self.case_timeout, memory_bytes=parse_size(self.memory_limit))
 
 
@@ -95,7 +111,7 @@ def check(
 
     Raises:
         UsageError: a spec, an option or a saved case is wrong; nothing was run.
-        HarnessError: the harness could not do its work.
+        HarnessError: the nursery does not start.
     """
     return check_chosen(choose(specs, options, config), options, config, progress, nursery=nursery)
 
@@ -110,7 +126,7 @@ def check_chosen(
 ) -> list[Result]:
     """What :func:`check` does, for candidates that :func:`choose` has resolved."""
     profile = profile_named(options.profile)
-    limits, deadline = options.limits(), _deadline(options)
+    limits, deadline = options.limits(), time.monotonic() + options.time_limit
     seed = options.seed if options.seed is not None else 0 if profile.deterministic else secrets.randbelow(1 << 32)
     _check_observe(chosen, options)
     saved = options.saved or config.saved_cases
@@ -133,13 +149,19 @@ def check_chosen(
 
 
 def replay(
-    paths: Sequence[Path], specs: Sequence[str], options: Options, config: Config, progress: Progress | None = None
+    paths: Sequence[Path],
+    specs: Sequence[str],
+    options: Options,
+    config: Config,
+    progress: Progress | None = None,
+    *,
+    nursery: Nursery | None = None,
 ) -> list[Result]:
     """Run saved cases again on candidates (none given: every registered one of the cases' contracts).
 
     Raises:
         UsageError: a path is no case file, or no candidate belongs to a case's contract.
-        HarnessError: the harness could not do its work.
+        HarnessError: the nursery does not start.
     """
     if not paths:
         raise UsageError("replay needs at least one case file: bitgate replay CASE.json")
@@ -162,15 +184,16 @@ def replay(
         target = _target(item, options, config, device)
         return replay_candidate(nursery, item.contract, target, own, limits)
 
-    return _in_parallel(chosen, options, one, "replay", None)
+    return _in_parallel(chosen, options, one, "replay", nursery)
 
 
 def choose(specs: Sequence[str], options: Options, config: Config) -> list[Chosen]:
     """Resolve what the user named to candidates with their contracts.
 
     Raises:
-        UsageError: a spec is malformed, or no contract is known for it.
+        UsageError: a spec or a configured stub is malformed, or no contract is known for a spec.
     """
+    stubs_from_config(config.stubs)
     contracts = contracts_of(config)
     only = None if options.contract is None else contract_named(options.contract, config.contracts)
     if specs:
@@ -252,15 +275,22 @@ def _in_parallel(
     """Run ``one`` for every candidate, several at a time."""
     if not chosen:
         return []
-    if options.workers < 0:
-        raise UsageError(f"-n {options.workers}: must be 0 (one per core) or more.")
     workers = min(options.workers or os.cpu_count() or 1, len(chosen))
     with nullcontext(running) if running else Nursery() as nursery, ThreadPoolExecutor(workers) as pool:
         cuda = nursery.cuda_devices() > 0
         device = {"auto": "cuda" if cuda else "cpu"}.get(options.device, options.device)
         if device == "cuda" and not cuda:
-            return [_skipped(item, options, profile) for item in chosen]
-        futures = [pool.submit(one, nursery, item, device) for item in chosen]
+            reason = "skipped, because torch sees no CUDA device on this machine. Use --device cpu, or another machine."
+            return [_unchecked(item, options, profile, device, reason) for item in chosen]
+
+        def outcome(item: Chosen) -> Result:
+            try:
+                return one(nursery, item, device)
+            except HarnessError as error:
+                # What is known of the other candidates is worth hearing.
+                return _unchecked(item, options, profile, device, f"the harness failed: {error}")
+
+        futures = [pool.submit(outcome, item) for item in chosen]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -270,15 +300,15 @@ def _in_parallel(
             raise
 
 
-def _skipped(item: Chosen, options: Options, profile: str) -> Result:
+def _unchecked(item: Chosen, options: Options, profile: str, device: str, reason: str) -> Result:
     return Result(
         contract=item.contract.name,
         candidate=item.spec,
         observe=options.observe,
-        device="cuda",
+        device=device,
         verdict=Verdict.INCONCLUSIVE,
         profile=profile,
-        reason="skipped, because torch sees no CUDA device on this machine. Use --device cpu, or another machine.",
+        reason=reason,
     )
 
 
@@ -294,16 +324,6 @@ def _target(item: Chosen, options: Options, config: Config, device: str) -> Targ
         stub_arguments=options.stubs,
         contract_modules=config.contracts,
     )
-
-
-def _deadline(options: Options) -> float:
-    _check_seconds("--time-limit", options.time_limit)
-    return time.monotonic() + options.time_limit
-
-
-def _check_seconds(option: str, seconds: float) -> None:
-    if not 0 < seconds < math.inf:
-        raise UsageError(f"{option} {seconds}: must be a number of seconds greater than 0.")
 
 
 def _reporter(progress: Progress | None, item: Chosen) -> Callable[[str, int, int], None] | None:

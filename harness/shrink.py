@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from harness.case import CaseFile
+from harness.case import Case, CaseFile
 from harness.contract import Contract
 from harness.job import Job, Target
 from harness.journal import Entry
@@ -17,14 +18,20 @@ from harness.supervise import Nursery
 from harness.verdict import Finding, Symptom
 from harness.watch import Ending, Limits
 
-BUDGET: Final = 30.0
+BUDGET: Final = 15.0
 """Seconds after which the smallest case so far is good enough."""
 LEAST: Final = 1.0
 """Seconds spent on it even when the run's time is over."""
-FEW: Final = 4
+LONGEST: Final = 600.0
+"""Seconds that the trials of one child may take."""
+FEW: Final = 16
 """Trials that are run in children of their own at once."""
 BATCH: Final = 400
 """Simpler cases tried in one child, and at most per step."""
+
+
+BATCH_ELEMENTS: Final = 1_000_000
+"""Elements in these cases together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +42,16 @@ class Shrinker:
     contract: Contract
     target: Target
     limits: Limits
+    deadline: float = math.inf
+    """``time.monotonic()`` at which trials are broken off."""
 
     def first_failure(self, trials: Sequence[CaseFile], symptom: Symptom | None = None) -> Finding | None:
         """The first of the trials that fails (with this symptom, if given), all in one fresh child, or None."""
-        job = Job(mode="try", target=self.target, cases=tuple(trials), symptom=symptom and symptom.value)
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            return None
+        wanted = None if symptom is None else symptom.value
+        job = Job(mode="try", target=self.target, cases=tuple(trials), symptom=wanted, seconds=min(left, LONGEST))
         try:
             failure = failure_of(self.contract, trials, self.nursery.run(job, self.limits))
         except MessageError:
@@ -52,7 +65,7 @@ class Shrinker:
         if len(before) > 2:
             shorter = [before[len(before) // 2 :], before[: len(before) // 2], *shorter]
         trials = [CaseFile(found.case, fewer) for fewer in shorter]
-        trials += [CaseFile(case, before) for case in islice(self.contract.simpler(found.case), BATCH)]
+        trials += [CaseFile(case, before) for case in _affordable(self.contract.simpler(found.case))]
         return trials
 
 
@@ -90,9 +103,12 @@ def shrink(shrinker: Shrinker, trials: Sequence[CaseFile], seen: Finding, *, dea
     assert found is not None
     found = after_others(found)
     deadline = min(time.monotonic() + BUDGET, max(deadline, time.monotonic() + LEAST))
-    quicker = replace(shrinker, limits=_quicker(shrinker.limits)) if found.symptom is Symptom.HUNG else shrinker
+    limits = _quicker(shrinker.limits) if found.symptom is Symptom.HUNG else shrinker.limits
+    quicker = replace(shrinker, limits=limits, deadline=deadline)
+    visited: set[CaseFile] = set()
     while time.monotonic() < deadline:
-        better = _better(quicker, found)
+        visited.add(_file(found))
+        better = _better(quicker, found, visited)
         if better is None:
             break
         found = better
@@ -110,28 +126,39 @@ def _again(shrinker: Shrinker, trials: Sequence[CaseFile]) -> tuple[Finding | No
     together = None
     if len(trials) > FEW:
         together = shrinker.first_failure(trials)
-        trials = [*([] if together is None else [CaseFile(together.case, together.before)]), trials[-1]]
+        trials = [*([] if together is None else [_file(together)]), trials[-1]]
     alone = next((found for trial in trials if (found := shrinker.first_failure([trial])) is not None), None)
     return alone or together, alone is not None
 
 
-def _better(shrinker: Shrinker, found: Finding) -> Finding | None:
+def _better(shrinker: Shrinker, found: Finding, visited: Set[CaseFile]) -> Finding | None:
     """A failure with the same symptom on a simpler case, seen in a child of its own."""
     wanted = Symptom.DIFFERENT if found.symptom is Symptom.UNSTABLE and not found.step else found.symptom
     trials = shrinker.smaller(found)
-    better = shrinker.first_failure(trials, wanted) if trials else None
-    if better is None:
+    together = shrinker.first_failure(trials, wanted) if trials else None
+    if together is None:
         return None
-    alone = shrinker.first_failure([CaseFile(better.case, better.before)], wanted)
-    if alone is None:
-        alone = _one_by_one(shrinker, trials, wanted)
-    return None if alone is None else after_others(alone)
+    # A candidate that remembers earlier calls may fail in company only: then the first few are tried alone.
+    for trial in [_file(together), *trials[:FEW]]:
+        alone = shrinker.first_failure([trial], wanted)
+        # What is found is another case than the one that was tried, if it took further calls to see it.
+        if alone is not None and _file(alone) not in visited and len(alone.before) <= len(found.before):
+            return after_others(alone)
+    return None
 
 
-def _one_by_one(shrinker: Shrinker, trials: Iterable[CaseFile], wanted: Symptom) -> Finding | None:
-    """Like a batch, for candidates that remember earlier calls: the first few trials, each in a child of its own."""
-    attempts = (shrinker.first_failure([trial], wanted) for trial in islice(trials, 24))
-    return next((found for found in attempts if found is not None), None)
+def _affordable(cases: Iterator[Case]) -> Iterator[Case]:
+    """As many cases as can be tried together: fewer of them where they are large."""
+    elements = 0
+    for number, case in enumerate(islice(cases, BATCH)):
+        elements += case.size()
+        if number >= FEW and elements > BATCH_ELEMENTS:
+            return
+        yield case
+
+
+def _file(found: Finding) -> CaseFile:
+    return CaseFile(found.case, found.before)
 
 
 def _quicker(limits: Limits) -> Limits:

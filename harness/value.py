@@ -140,6 +140,12 @@ def value_to_python(value: Value, device: str) -> str:
     return _number_to_python(value) if isinstance(value, float) else repr(value)
 
 
+def limits(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest element of an integer type."""
+    bits = INTEGER_BITS.get(dtype)
+    return (0, 255 if dtype == "uint8" else 1) if bits is None else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
 def _checked_shape(dtype: str, data: tuple[Number, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     if dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
@@ -182,16 +188,10 @@ def _elements_from_json(key: str, document: dict[str, Any]) -> tuple[str, tuple[
     wanted = bool if kind == "bool" else int
     if any(type(item) is not wanted for item in data):
         raise ValueError(f'"data" of {dtype} must be a list of {wanted.__name__}')
-    low, high = _limits(dtype)
+    low, high = limits(dtype)
     if any(not low <= item <= high for item in data):
         raise ValueError(f'"data" does not fit {dtype}, which holds {low} to {high}')
     return dtype, data, shape
-
-
-def _limits(dtype: str) -> tuple[int, int]:
-    """The smallest and the largest element of an integer type."""
-    bits = INTEGER_BITS.get(dtype)
-    return (0, 255 if dtype == "uint8" else 1) if bits is None else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 def _listed(key: str, document: dict[str, Any]) -> list[Any]:

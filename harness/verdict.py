@@ -70,8 +70,9 @@ class Difference:
 
     ``path`` locates the part inside the returned value (``[0][8]['offsetlist']``) or in the arguments after the call
     (``argument 'x'``). ``aspect`` names what differs there: ``value``, ``type``, ``dtype``, ``shape``, ``strides``,
-    ``device``, ``pinned``, ``aliasing``, ``keys``, ``length``, ``exception``. For differing elements of a tensor,
-    ``elements`` holds the first few and ``count`` of ``total`` says how many there are.
+    ``layout``, ``device``, ``pinned``, ``requires_grad``, ``conjugated`` and ``negated`` (lazily, by torch),
+    ``memory`` (a tensor without any), ``writeable``, ``aliasing``, ``keys``, ``length``, ``exception``. For differing
+    elements of a tensor, ``elements`` holds the first few and ``count`` of ``total`` says how many there are.
     """
 
     path: str

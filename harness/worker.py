@@ -24,7 +24,7 @@ from harness.load.spec import parse_spec
 from harness.load.stubs import Stub, builtin_stubs, parse_stub, stubs_from_config
 from harness.materialise import signature_of
 from harness.message import finding_to_json, stage_to_json
-from harness.observe import Function, claim_process, launched
+from harness.observe import Function, claim_process, end_copy, launched
 from harness.search.exhaustive import search_space
 from harness.search.listed import search_listed
 from harness.search.property import search_property
@@ -64,15 +64,15 @@ def carry_out(job: Job, journal: Journal, channel: Channel) -> None:
             _search(job, subject, surroundings, channel)
     except LoadError as error:
         channel.send("unloadable", message=str(error))
-    except BitgateError as error:
-        channel.send("failed", message=str(error))
-    except Exception:
+    except Exception as error:
         # An engine that stumbles over what the candidate did to the process is the candidate's failure, not its own.
         change = None if surroundings is None else surroundings.change()
-        if change is None:
+        if change is not None:
+            channel.send("changed", message=change)
+            return
+        if not isinstance(error, BitgateError):
             raise
-        channel.send("changed", message=change)
-        return
+        channel.send("failed", message=str(error))
     channel.send("done")
 
 
@@ -92,6 +92,7 @@ def _prepare(job: Job, journal: Journal, channel: Channel) -> tuple[Subject, Sur
     loaded = load(
         spec, function=contract.function, device="cuda" if device.type == "cuda" else "cpu", stubs=_stubs(job)
     )
+    end_copy()
     journal.phase(Phase.ENGINE)
     channel.send("loaded", how=loaded.how, file=loaded.file, digest=loaded.digest, definitions=list(loaded.definitions))
     candidate: Function = loaded.function
@@ -153,6 +154,7 @@ def _search(job: Job, subject: Subject, surroundings: Surroundings, channel: Cha
     stage, strata, suspects = search_space(subject, space, changed=surroundings.change, deadline=deadline)
     report(stage, strata, [])
     if suspects:
+        channel.send("history", cases=[case.to_json() for case in subject.history])
         channel.send("suspects", indices=suspects)
     if suspects or time.monotonic() > deadline:
         return
@@ -182,6 +184,11 @@ def _try(job: Job, subject: Subject, surroundings: Surroundings, channel: Channe
             change = change or surroundings.change()
             if change is not None:
                 finding = Finding(Symptom.CHANGED_GLOBALS, trial.case, trial.before, message=change)
-        if finding is not None and job.symptom in (None, finding.symptom.value):
+        if finding is not None and (job.symptom is None or _wanted(job, trial, finding)):
             channel.send("finding", trial=index, **finding_to_json(finding))
             return
+
+
+def _wanted(job: Job, trial: CaseFile, finding: Finding) -> bool:
+    """Whether a trial failed as it should: on its own case, for its twin may be the larger of the two."""
+    return finding.symptom.value == job.symptom and finding.case == trial.case

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 
 Batch = tuple[int, tuple[int, ...]]
+
+COARSE = 14
+"""Parts that are dropped before single lengths are looked at: halves, quarters and eighths."""
 
 
 def simpler(values: tuple[int, ...], *, tile: int = 8) -> Iterator[tuple[int, ...]]:
     """Cumulative lengths that are simpler than ``values``, the most drastic step first, each yielded once.
 
-    Steps: start at 0 or lower; drop runs of rows (halves first, single rows last); join rows; set lengths to 0, to 1,
-    to a multiple of ``tile``, and make them smaller by powers of two, down to 1. Lengths may be negative: those move
+    Steps: start at 0 or lower; drop runs of rows (halves first, single rows last); make all lengths smaller; join rows;
+    set single lengths to 0, to 1, to a multiple of ``tile``, and make them smaller by powers of two, down to 1. Lengths may be negative: those move
     towards 0, and the lowest start is the one that keeps every entry non-negative.
 
     Every result is smaller than ``values`` in the measure (number of rows, sum of the lengths' magnitudes, distance of
@@ -45,14 +48,18 @@ def _steps(excess: int, lengths: tuple[int, ...], tile: int) -> Iterator[Batch]:
     """Starts above the lowest one, and lengths."""
     if excess:
         yield 0, lengths
-    for fewer in _fewer_rows(lengths):
+    # Large parts first; with thousands of rows there are more small ones than anybody has the time to try.
+    parts = _fewer_rows(lengths)
+    for fewer in islice(parts, COARSE):
         yield excess, fewer
-    for joined in _joined_rows(lengths):
-        yield excess, joined
     yield excess, tuple(0 for _ in lengths)
     yield excess, tuple(max(-1, min(length, 1)) for length in lengths)
     yield excess, tuple(_towards_zero(length, 2) // 2 for length in lengths)
     yield excess, tuple(_towards_zero(length, tile) for length in lengths)
+    for fewer in parts:
+        yield excess, fewer
+    for joined in _joined_rows(lengths):
+        yield excess, joined
     for row, length in enumerate(lengths):
         for shorter in _smaller(length, tile):
             yield excess, (*lengths[:row], shorter, *lengths[row + 1 :])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.api import check
 from harness.case import Case
 from harness.contract import Contract, Stratum
 from harness.examine import Subject
+from harness.frozen import digest_of
 from harness.journal import Journal
 from harness.materialise import signature_of
 from harness.observe import claim_process
@@ -32,6 +34,7 @@ Check: TypeAlias = Callable[..., Result]
 
 FUNCTION: Final = "compute_causal_conv1d_metadata"
 WELL_BEHAVED: Final = Path(__file__).parent / "well_behaved.py"
+TOY: Final = Path(__file__).parent / "toy.py"
 
 
 @pytest.fixture
@@ -98,7 +101,7 @@ def nursery() -> Iterator[Nursery]:
 def write_candidate(tmp_path: Path) -> WriteCandidate:
     """Writes a candidate whose function runs ``body`` before it does what is right, and returns its spec.
 
-    ``above`` are definitions for ``body`` to use; the helpers of ``well_behaved.py`` and some modules are there already.
+    ``above`` are definitions for ``body`` to use; ``well_behaved.py`` and some modules are there already.
     """
 
     def write(body: str = "", *, above: str = "", name: str = "candidate") -> str:
@@ -132,6 +135,34 @@ def quick_check(tmp_path: Path, nursery: Nursery) -> Check:
         start=tmp_path,
         nursery=nursery,
     )
+
+
+@pytest.fixture
+def toy_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Writes a project that adds the contract of ``toy.py``, in which texts may be replaced; returns its folder.
+
+    Modules have names of their own in every test: what was imported once is not imported again. A candidate that is
+    right is in ``right.py``.
+    """
+    # Whatever the project appends to the import path is gone after the test.
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(*replaced: tuple[str, str], body: str = "return 2 * x", settings: str = "") -> Path:
+        name = f"toy_{uuid.uuid4().hex}"
+        text = TOY.read_text(encoding="utf-8").replace("toy_reference", f"{name}_reference")
+        for old, new in replaced:
+            assert old in text, f"toy.py does not contain {old!r}"
+            text = text.replace(old, new)
+        reference, right = f"def double(x):\n    {body}\n", "def double(x):\n    return x + x\n"
+        files = {f"{name}.py": text, f"{name}_reference.py": reference, "right.py": right}
+        configuration = f'[tool.bitgate]\ncontracts = ["{name}:CONTRACT"]\ncases = []\n{settings}'
+        for path, content in {**files, "pyproject.toml": configuration}.items():
+            (tmp_path / path).write_text(content, encoding="utf-8")
+        digest = f'[double]\ndigest = "{digest_of(reference)}"\ndate = 2026-01-01\nreason = "new"\n'
+        (tmp_path / "frozen.toml").write_text(digest, encoding="utf-8")
+        return tmp_path
+
+    return write
 
 
 @pytest.fixture(scope="session")

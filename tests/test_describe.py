@@ -171,7 +171,7 @@ def test_a_hostile_exception_is_named_without_asking_it() -> None:
         b"x" * 10**7,
         10**100_000,
         range(10**100_000),
-        [["x" * 10**6] * 64] * 64,
+        [[["x" * 10**7] * 64] * 64] * 64,
         dict.fromkeys(range(64), "x" * 10**6),
         list(range(10**6)),
         {"x" * 10**6: 1},

@@ -86,7 +86,7 @@ def _import(
             if isinstance(module, ModuleType) and attribute not in vars(module):
                 _load_submodule(run, module, attribute)
         return module if fromlist else _load(run, top)
-    if not is_installed(top) and any(missing.partition(".")[0] == top for missing in run.slice.missing):
+    if not is_installed(absolute) and any(missing.partition(".")[0] == top for missing in run.slice.missing):
         return _stand_in(run, absolute if fromlist else top)
     return builtins.__import__(name, globals, locals, fromlist or (), level)
 

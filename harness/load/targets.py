@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from harness.load.statement import bound_name, in_this_scope
@@ -137,11 +138,19 @@ def star_providers(trees: Trees, source: Module, name: str, seen: frozenset[str]
 
 
 def is_installed(name: str) -> bool:
-    """Whether the top package of a dotted name can be imported; nothing is imported to find out."""
-    top = name.partition(".")[0]
+    """Whether the top package of a dotted name can be imported; nothing is imported to find out.
+
+    A folder without ``__init__.py`` that happens to have the package's name counts only where it holds the next part.
+    """
+    top, _, rest = name.partition(".")
     if top in sys.modules or top in sys.builtin_module_names:
         return True
     try:
-        return importlib.util.find_spec(top) is not None
+        found = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         return False
+    if found is None or found.origin is not None:
+        return found is not None
+    part = rest.partition(".")[0]
+    places = [Path(location) for location in found.submodule_search_locations or ()]
+    return bool(part) and any((place / part).is_dir() or any(place.glob(f"{part}.*")) for place in places)

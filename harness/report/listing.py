@@ -12,7 +12,7 @@ from harness.frozen import verify
 from harness.load.spec import RegisteredCandidate, registered_candidates
 from harness.report.page import emit
 from harness.report.text import one_line
-from harness.session import contracts_of
+from harness.session import Options, choose, contracts_of
 from harness.supervise import Nursery
 
 
@@ -20,15 +20,17 @@ def show_list(console: Console, config: Config, *, only: str | None = None) -> N
     """Print every contract (or the one called ``only``), its candidates, and the machine.
 
     Raises:
-        UsageError: there is no such contract.
+        UsageError: there is no such contract, or a configured candidate is none.
     """
     contracts = contracts_of(config)
     if only is not None:
         contracts = {only: contract_named(only, config.contracts)}
     registered = registered_candidates()
+    chosen = choose([], Options(), config)
     for contract in contracts.values():
         _show_contract(console, contract)
-        _show_candidates(console, contract, registered.get(contract.name, []), config)
+        named = [item.spec for item in chosen if item.contract.name == contract.name]
+        _show_candidates(console, contract, registered.get(contract.name, []), named)
         emit(console, "")
     _show_machine(console)
 
@@ -50,13 +52,14 @@ def _show_contract(console: Console, contract: Contract) -> None:
         emit(console, f"  {profile:<11} {required} strata required; {len(space):,} cases: {space.description}")
 
 
-def _show_candidates(console: Console, contract: Contract, found: list[RegisteredCandidate], config: Config) -> None:
-    names = [(f"{contract.name}/{candidate.name}", candidate.summary) for candidate in found]
-    names += [(spec, "configured in pyproject.toml") for spec, name in config.candidates if name == contract.name]
-    emit(console, f"  candidates  {len(names) or 'none'}")
-    for name, summary in names:
+def _show_candidates(
+    console: Console, contract: Contract, registered: list[RegisteredCandidate], named: list[str]
+) -> None:
+    summaries = {f"{contract.name}/{candidate.name}": candidate.summary for candidate in registered}
+    emit(console, f"  candidates  {len(named) or 'none'}")
+    for name in named:
         emit(console, f"    {one_line(name, 200)}")
-        emit(console, f"      {one_line(summary, 200)}")
+        emit(console, f"      {one_line(summaries.get(name, 'configured in pyproject.toml'), 200)}")
 
 
 def _show_machine(console: Console) -> None:

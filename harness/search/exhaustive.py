@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
+
+import numpy as np
+import torch
 
 from harness.compare import compare
 from harness.examine import Subject, examine
@@ -43,8 +46,8 @@ def search_space(
         executed = 0
         for start in range(0, len(block), CHUNK):
             stop = min(start + CHUNK, len(block))
-            suspects = _run_chunk(subject, space, quick, number, start, stop, done)
-            executed, done = stop, done + stop - start
+            ran, suspects = _run_chunk(subject, space, quick, number, start, stop, done)
+            executed, done = start + ran, done + ran
             over = time.monotonic() > deadline
             if not suspects and (over or done == len(space) or done - watched >= WATCHED):
                 suspects = [] if changed() is None else list(range(watched, done))
@@ -55,26 +58,34 @@ def search_space(
             strata[name] += count
         if suspects or time.monotonic() > deadline:
             break
-    complete = done == len(space)
+    complete = done == len(space) and not suspects
     report = StageReport("exhaustive", done, time.monotonic() - started, space.description, complete)
     return report, strata, suspects
 
 
 def _run_chunk(
     subject: Subject, space: Space, quick: Quick, number: int, start: int, stop: int, done: int
-) -> list[int]:
-    """Run cases ``start`` to ``stop`` of block ``number``; their first has number ``done`` in the space."""
+) -> tuple[int, list[int]]:
+    """Run cases ``start`` to ``stop`` of block ``number``; their first has number ``done`` in the space.
+
+    Returns how many were run and judged, and the suspicious ones.
+    """
     block = space.blocks[number]
     left, left_backing = live_block(block, start, stop, subject.signature, subject.device)
     right, right_backing = live_block(block, start, stop, subject.signature, subject.device)
     beside = extents_of(left_backing), extents_of(right_backing)
+    if not all(map(_has_bytes, right_backing.values())):
+        quick = Quick(0)
     failed = _first_failure(subject, space, quick, left, right, beside, done)
     # Cases whose arguments the candidate wrote to are found by one comparison for all cases of the chunk.
     suspects: list[int] = []
     if compare(left_backing, right_backing) is not None:
-        touched = _touched(block.columns, left_backing, right_backing)
-        suspects = [done + row for row in touched] or list(range(done, done + stop - start))
-    return suspects if failed is None else [index for index in suspects if index < failed] + [failed]
+        suspects = [done + row for row in _touched(left_backing, right_backing)] or list(
+            range(done, done + stop - start)
+        )
+    if failed is None:
+        return stop - start, suspects
+    return failed - done + 1, [index for index in suspects if index < failed] + [failed]
 
 
 def _first_failure(
@@ -102,7 +113,8 @@ def _first_failure(
             if type(expected) is Raised or type(got) is Raised:
                 differs: Any = outcome_difference(expected, got, check_pinned=check_pinned)
             else:
-                differs = compare(expected, got, check_pinned=check_pinned, beside=beside)
+                arguments = (*left_positional, *left_keyword.values()), (*right_positional, *right_keyword.values())
+                differs = compare(expected, got, check_pinned=check_pinned, beside=beside, arguments=arguments)
                 if not check_pinned:
                     quick.learn(expected)
             if differs is not None:
@@ -115,10 +127,17 @@ def _first_failure(
     return None
 
 
-def _touched(varying: Iterable[str], left: dict[str, Any], right: dict[str, Any]) -> list[int]:
+def _has_bytes(arguments: Any) -> bool:
+    """Whether a returned argument shows by the memory that it lies in: a list or a tensor without elements does not."""
+    if isinstance(arguments, torch.Tensor):
+        return arguments.numel() > 0
+    return not any(isinstance(value, list | torch.Tensor | np.ndarray) and not extents_of(value) for value in arguments)
+
+
+def _touched(left: dict[str, Any], right: dict[str, Any]) -> list[int]:
     """Cases of a chunk whose own row of a backing differs between the two sides."""
     rows: set[int] = set()
-    for name in varying:
+    for name in left:
         pairs = zip(left[name], right[name], strict=True)
         rows |= {row for row, (ours, theirs) in enumerate(pairs) if compare(ours, theirs) is not None}
     return sorted(rows)

@@ -46,7 +46,6 @@ def search_property(
     executed = 0
     smallest: list[Finding] = []
 
-    @hypothesis.seed(seed)
     @hypothesis.settings(
         max_examples=examples,
         deadline=None,
@@ -56,6 +55,7 @@ def search_property(
         print_blob=False,
         verbosity=hypothesis.Verbosity.quiet,
     )
+    @hypothesis.seed(seed)  # below the settings: it takes the database out of those that it finds
     @hypothesis.given(subject.contract.strategy())
     def property_holds(case: Case) -> None:
         nonlocal executed

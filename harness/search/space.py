@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.case import ArrayValue, Case, ListValue, TensorValue, Value
+from harness.case import DTYPES, ArrayValue, Case, ListValue, TensorValue, Value
+from harness.value import limits
 
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -21,6 +22,14 @@ class TensorColumn:
 
     dtype: str
     table: Integers
+
+    def __post_init__(self) -> None:
+        if DTYPES.get(self.dtype) != "int" or self.table.ndim != 2 or self.table.dtype != np.int64:
+            kind = f"{self.dtype} from a {self.table.ndim}-D table of {self.table.dtype}"
+            raise ValueError(f"a tensor column of {kind}: give an integer dtype and a table (cases, elements) of int64")
+        low, high = limits(self.dtype)
+        if self.table.size and not low <= self.table.min() <= self.table.max() <= high:
+            raise ValueError(f"table holds {self.table.min()} to {self.table.max()}, {self.dtype} {low} to {high}")
 
     def value(self, index: int) -> Value:
         """The argument of one case."""
@@ -59,6 +68,9 @@ class Block:
         lengths = {name: len(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"columns of a block must have one length, got {lengths}")
+        twice = self.columns.keys() & self.fixed.keys()
+        if twice:
+            raise ValueError(f"{', '.join(sorted(twice))}: an argument is either a column of a block or fixed in it")
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -105,6 +117,18 @@ class Space:
             total += len(block)
             ends.append(total)
         object.__setattr__(self, "_ends", tuple(ends))
+
+    def kinds(self) -> dict[frozenset[str], dict[str, set[type]]]:
+        """Sets of arguments that its cases have, each with the types of value that each argument takes."""
+        known: dict[frozenset[str], dict[str, set[type]]] = {}
+        for block in self.blocks:
+            kinds = known.setdefault(frozenset({*block.columns, *block.fixed}), {})
+            for name, column in block.columns.items():
+                values = column.values if isinstance(column, ValueColumn) else [column.value(0)] if len(column) else []
+                kinds.setdefault(name, set()).update(map(type, values))
+            for name, value in block.fixed.items():
+                kinds.setdefault(name, set()).add(type(value))
+        return known
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0

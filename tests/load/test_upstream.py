@@ -16,15 +16,6 @@ REPOSITORY = Path(__file__).parents[2]
 CONV = "vllm/v1/attention/backends/utils.py::compute_causal_conv1d_metadata"
 
 
-@pytest.fixture(scope="module")
-def upstream() -> Path:
-    """A folder like site-packages with vLLM, SGLang or FLA in it."""
-    folder = os.environ.get("BITGATE_UPSTREAM", "")
-    if not folder:
-        pytest.skip("BITGATE_UPSTREAM is not set: name a folder that holds the packages vllm, sglang or fla")
-    return Path(folder)
-
-
 def in_child(upstream: Path, spec: str, *, call: str = "None", stubs: str = "builtin_stubs()") -> dict[str, Any]:
     """Load ``spec`` in a fresh interpreter; ``call`` is an expression of ``f``, ``torch`` and ``q``, a small batch."""
     package = spec.partition("/")[0].partition(".")[0]

@@ -44,6 +44,7 @@ def equal() -> Result:
         profile="gate",
         cases=31_204,
         strata={"empty batch": 3, "exact multiple": 40},
+        required=("empty batch", "exact multiple"),
         stages=(
             StageReport("exhaustive", 12_282, 2.0, "every batch of up to 3 rows of 0 to 17 tokens"),
             StageReport("property", 18_922, 1.1),
@@ -71,6 +72,7 @@ def different(case: Case) -> Result:
         seed=7,
         cases=12,
         strata={"empty batch": 3, "exact multiple": 0},
+        required=("empty batch", "exact multiple"),
         seconds=0.25,
         finding=finding,
         case_file=Path(".bitgate/cases/a very long folder name that is wider than the terminal/and another one/x.json"),
@@ -88,6 +90,7 @@ def inconclusive() -> Result:
         profile="gate",
         cases=5,
         strata={"empty batch": 3, "exact multiple": 0},
+        required=("empty batch", "exact multiple"),
         reason="The time limit came first; raise it with --time-limit.",
     )
 

@@ -1,4 +1,4 @@
-"""Check: one candidate against its contract, from the first search to the smallest counterexample on disk."""
+"""Checker: one candidate against its contract, from the first search to the smallest counterexample on disk."""
 
 from __future__ import annotations
 
@@ -13,23 +13,18 @@ from harness.case import CaseFile
 from harness.contract import Contract
 from harness.frozen import verify
 from harness.job import Job, Target
-from harness.journal import Entry, Reading
-from harness.message import MessageError, finding_from_json, history_from_json, stage_from_json
+from harness.journal import Reading
+from harness.message import MessageError, stage_from_json
 from harness.outcome import blank_result, unfinished
 from harness.search.profile import Profile
 from harness.shrink import Shrinker, shrink
 from harness.supervise import Nursery
-from harness.verdict import Finding, Result, StageReport, Symptom, Verdict
+from harness.suspicion import suspicion
+from harness.verdict import Finding, Result, StageReport, Verdict
 from harness.watch import Ending, Limits
 
 Progress = Callable[[str, int, int], None]
 """Called with what is running, cases done, cases known to come."""
-
-SUSPECTS_TRIED: Final = 6_000
-"""Suspicious cases that are examined again, one by one, to find the one to blame."""
-EARLIER: Final = 8
-"""Cases before a suspicious one that are run in front of it, should it fail only after other calls."""
-_SEARCHES: Final = {Entry.SPACE: "exhaustive", Entry.SCALE: "scale", Entry.REPLAY: "replay", Entry.TEXT: "property"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +71,13 @@ def check_candidate(
     ending = nursery.run(job, plan.limits, on_progress)
     result = blank_result(contract, target, ending, profile=plan.profile.name, digest=digest)
     result = replace(result, seed=plan.seed)
+    trials: list[CaseFile] = []
+    finding: Finding | None = None
     try:
+        # First: what a candidate has done to the process can make everything else that is said nonsense.
+        trials, finding = suspicion(contract, job, ending)
         result = _with_stages(result, contract, ending)
-        trials, finding = _suspicion(contract, job, ending)
     except MessageError as error:
-        trials, finding = [], None
         result = replace(result, reason=f"the child process sent a malformed message ({error}); run again.")
     if finding is not None:
         # On disk before anything else happens: shrinking runs the candidate again, and anything may happen then.
@@ -130,52 +127,6 @@ def _discard(path: Path | None) -> None:
     with _DISK:
         if path is not None and path not in _kept:
             path.unlink(missing_ok=True)
-
-
-def _suspicion(contract: Contract, job: Job, ending: Ending) -> tuple[list[CaseFile], Finding | None]:
-    """Cases to try again on their own, and the finding so far; nothing if the search found nothing."""
-    message = ending.message("finding")
-    if message is not None:
-        found = finding_from_json(message, contract.name)
-        history = ending.message("history")
-        earlier = () if history is None else history_from_json(history, contract.name)
-        return [CaseFile(found.case, before) for before in ((), found.before, earlier)], found
-    suspects = ending.message("suspects")
-    if suspects is not None:
-        space = contract.space(job.profile)
-        given = suspects.get("indices")
-        indices = [i for i in given if type(i) is int and 0 <= i < len(space)] if isinstance(given, list) else []
-        if not indices:
-            raise MessageError("field 'indices' holds no case of the space")
-        last = indices[-1]
-        earlier = tuple(space[i] for i in range(max(0, last - EARLIER), last))
-        trials = [CaseFile(space[index]) for index in indices[:SUSPECTS_TRIED]] + [CaseFile(space[last], earlier)]
-        kind = Symptom.DIFFERENT if len(indices) == 1 else Symptom.CHANGED_GLOBALS
-        return trials, Finding(kind, space[last], message="seen once, in the exhaustive search", search="exhaustive")
-    symptom = ending.symptom()
-    if symptom is None or ending.reading is None:
-        return [], None
-    located = _located(contract, job, ending.reading)
-    if not located:
-        return [], None
-    *others, file = located
-    search = _SEARCHES[ending.reading.entry]
-    finding = Finding(symptom, file.case, file.before, message=ending.describe(), search=search)
-    earlier = tuple(case for other in others for case in (*other.before, other.case))
-    return [CaseFile(file.case, before) for before in ((), file.before, earlier)], finding
-
-
-def _located(contract: Contract, job: Job, reading: Reading) -> list[CaseFile]:
-    """The case that the journal names, after some that ran before it; none if it names nothing that exists."""
-    if reading.entry is Entry.TEXT:
-        case = reading.case()
-        return [] if case is None or case.contract != contract.name else [CaseFile(case)]
-    first = max(0, reading.index - EARLIER)
-    if reading.entry is Entry.SPACE:
-        space = contract.space(job.profile)
-        return [CaseFile(space[i]) for i in range(first, reading.index + 1)] if reading.index < len(space) else []
-    listed = job.cases if reading.entry is Entry.REPLAY else tuple(map(CaseFile, contract.scale(job.profile)))
-    return list(listed[first : reading.index + 1]) if reading.index < len(listed) else []
 
 
 def _judge(result: Result, plan: Plan, ending: Ending) -> Result:
