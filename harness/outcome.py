@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from harness.contract import Contract
 from harness.job import Target
 from harness.journal import Phase
+from harness.paths import shown_path
 from harness.verdict import Result, Verdict
 from harness.watch import Ending
 
@@ -53,4 +55,5 @@ def _source(loaded: Mapping[str, Any]) -> str:
     """How the candidate was loaded, and for a slice everything that was executed."""
     definitions = loaded.get("definitions")
     names = ", ".join(map(str, definitions)) if isinstance(definitions, list) else ""
-    return f"{loaded.get('how')} from {loaded.get('file')}{f': {names}' if names else ''}"
+    file = shown_path(Path(str(loaded.get("file"))))
+    return f"{loaded.get('how')} from {file}{f': {names}' if names else ''}"

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from harness.paths import shown_path
 from harness.report.snippet import python_snippet, replay_command
 from harness.report.text import one_line, plain
 from harness.verdict import Difference, Finding, Result, Symptom, Verdict
@@ -132,7 +133,7 @@ def _print_finding(console: Console, result: Result, finding: Finding, function:
             emit(console, "It takes more than one call on the same arguments; the command below repeats them.")
     emit(console, "")
     if result.case_file is not None:
-        block(console, "case file", one_line(str(result.case_file), 8_192))
+        block(console, "case file", one_line(shown_path(result.case_file), 8_192))
     block(console, "run it again", replay_command(result))
 
 

@@ -9,6 +9,7 @@ from keyword import iskeyword
 from typing import Final
 
 from harness.case import Case
+from harness.paths import shown_path
 from harness.report.text import one_line
 from harness.verdict import Finding, Result
 
@@ -54,7 +55,7 @@ def replay_command(result: Result) -> str:
     """The shell command that runs the failing calls again, or the whole check when they were not saved."""
     candidate = _quoted(result.candidate)
     if result.case_file is not None:
-        words = ["bitgate", "replay", _quoted(str(result.case_file)), "--candidate", candidate]
+        words = ["bitgate", "replay", _quoted(shown_path(result.case_file)), "--candidate", candidate]
     else:
         words = ["bitgate", "check", candidate, "--contract", _quoted(result.contract), "--seed", str(result.seed)]
         words += ["--profile", _quoted(result.profile)] if result.profile else []
@@ -96,7 +97,7 @@ def _loading(result: Result, name: str) -> str | None:
             "from pathlib import Path",
             "from harness.case import read_case_file",
             "",
-            f"saved = read_case_file(Path({str(result.case_file)!r}))",
+            f"saved = read_case_file(Path({shown_path(result.case_file)!r}))",
             "for case in (*saved.before, saved.case):",
             f"    print(case.{call})",
         ]
