@@ -84,7 +84,7 @@ class Contract:
         known = self.space(PROFILES[0]).kinds()
         given = {name: type(value) for name, value in case.arguments.items()}
         if not any(known_names == given.keys() for known_names in known):
-            names = " or ".join(", ".join(known_names) for known_names in known)
+            names = " or ".join(sorted(", ".join(sorted(known_names)) for known_names in known))
             raise UsageError(f"a case of {self.name} has the arguments {names}, not {', '.join(given)}.")
         for name, kind in given.items():
             wanted = set().union(*(kinds.get(name, set()) for kinds in known.values()))

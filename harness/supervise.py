@@ -75,9 +75,10 @@ class Nursery:
             self._check_open()
             if ending.how == "unstarted" or _stopped(process):
                 process.kill()
+                process.wait()
                 ending.how = "unstarted" if ending.how == "unstarted" else "lost"
             # Without its nursery a guardian ends its child: that says nothing about this candidate.
-            elif ending.how not in ("lost", f"signal {int(signal.SIGKILL)}") or process.poll() is None:
+            elif ending.how not in ("lost", f"signal {int(signal.SIGKILL)}") or not _gone(process):
                 return ending
         if ending.how == "unstarted":
             raise HarnessError("cannot start a child process: the nursery does not answer. Is the machine overloaded?")
@@ -199,6 +200,15 @@ def _stopped(process: subprocess.Popen[bytes]) -> bool:
         return bool(psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
     except psutil.Error:
         return False
+
+
+def _gone(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        # A process that is ending closes its files, which is what we saw, shortly before it has ended.
+        process.wait(0.2)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _new_journal() -> tuple[int, Journal]:

@@ -90,11 +90,9 @@ def test_all_registered_and_configured_candidates_are_items(
     project: pytest.Pytester, write_candidate: WriteCandidate
 ) -> None:
     project.makepyprojecttoml(f"[tool.bitgate]\ncandidates = [{write_candidate(name='mine')!r}]\n")
-    result = run(project, "--bitgate", *COMMIT, "-n", "2", "-v")
-    assert result.parseoutcomes()["passed"] >= 5
-    assert set(result.parseoutcomes()) == {"passed"}
-    for name in ("searchsorted", "mine.py"):
-        result.stdout.fnmatch_lines([f"*PASSED bitgate::{CONTRACT}::*{name}*"])
+    result = run(project, "--bitgate", "--collect-only", "-q")
+    for name in ("numpy_prefix_sums", "searchsorted", "torch_repeat_interleave", "mine.py"):
+        result.stdout.fnmatch_lines([f"bitgate::{CONTRACT}::*{name}*"])
 
 
 def test_items_are_selected_by_node_id_and_by_keyword(project: pytest.Pytester) -> None:

@@ -222,8 +222,8 @@ def test_only_saved_cases_of_the_chosen_contracts_are_read_closely(
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        (CaseFile(case_of(0, 5, name="lengths")), "has the arguments query_start_loc_p_cpu, device"),
-        (CaseFile(case_of(0, 5, seed=3)), "has the arguments query_start_loc_p_cpu, device"),
+        (CaseFile(case_of(0, 5, name="lengths")), "has the arguments"),
+        (CaseFile(case_of(0, 5, seed=3)), "has the arguments"),
         (CaseFile(Case(CONTRACT, {"query_start_loc_p_cpu": 3, "device": TARGET_DEVICE})), "'query_start_loc_p_cpu'"),
         (CaseFile(case_of(0, 5), (case_of(0, 5, name="lengths"),)), "has the arguments"),
     ],

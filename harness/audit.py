@@ -1,0 +1,113 @@
+"""Audit: how many seeded faults the search catches on its own, without any saved case."""
+
+from __future__ import annotations
+
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from harness.config import Config
+from harness.contract import PROFILES, Contract
+from harness.errors import UsageError
+from harness.session import Chosen, Options, Progress, check_chosen
+from harness.supervise import Nursery
+from harness.verdict import Result, Symptom, Verdict
+
+FOLDER: Final = Path("tests", "faults")
+"""Where a project keeps its seeded faults: one folder per contract."""
+LIST: Final = "faults.toml"
+"""The list of the faults in such a folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One wrong version: where it is, the profile that must catch it, and the symptoms that say what is wrong."""
+
+    name: str
+    path: Path
+    contract: Contract
+    profile: str
+    symptoms: frozenset[Symptom]
+    rows: int | None = None
+    """The most rows that its smallest case may have, where that is more than a few."""
+
+    @property
+    def spec(self) -> str:
+        """The fault as a candidate."""
+        return f"{self.path}::{self.name.partition('::')[2]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """A fault and what the check of it said."""
+
+    fault: Fault
+    result: Result
+
+    @property
+    def caught(self) -> bool:
+        """Whether the check found the fault, and for what it is."""
+        return self.result.verdict is Verdict.DIFFERENT and self.result.symptom in self.fault.symptoms
+
+
+def listed_faults(contract: Contract, root: Path) -> list[Fault]:
+    """The seeded faults of a contract, from ``tests/faults/CONTRACT/faults.toml`` below ``root``.
+
+    Raises:
+        UsageError: there is no such file, or an entry of it is malformed.
+    """
+    folder = root / FOLDER / contract.name
+    try:
+        entries = tomllib.loads((folder / LIST).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{folder / LIST}: {error.strerror}: an audit needs a list of seeded faults there.") from error
+    except ValueError as error:
+        raise UsageError(f"{folder / LIST}: not TOML: {error}. Correct it.") from error
+    return [_fault(name, entry, contract, folder) for name, entry in entries.items()]
+
+
+def audit(
+    contracts: Sequence[Contract],
+    options: Options,
+    config: Config,
+    progress: Progress | None = None,
+    *,
+    nursery: Nursery | None = None,
+) -> list[Audited]:
+    """Check every seeded fault of the contracts, each under the profile that must catch it.
+
+    Saved cases are not replayed, and nothing is kept of what is found.
+
+    Raises:
+        UsageError: the list of a contract's faults is missing or malformed.
+        HarnessError: the harness could not do its work.
+    """
+    faults = [fault for contract in contracts for fault in listed_faults(contract, config.root)]
+    audited: list[Audited] = []
+    with tempfile.TemporaryDirectory(prefix="bitgate-audit-") as folder:
+        alone = replace(config, cases=())
+        for profile in PROFILES:
+            group = [fault for fault in faults if fault.profile == profile]
+            chosen = [Chosen(fault.spec, fault.contract, config.root) for fault in group]
+            given = replace(options, profile=profile, saved=Path(folder, profile))
+            results = check_chosen(chosen, given, alone, progress, nursery=nursery)
+            audited += map(Audited, group, results)
+    return audited
+
+
+def _fault(name: str, entry: Any, contract: Contract, folder: Path) -> Fault:
+    where = f"{folder / LIST}: [{name}]"
+    file, _, function = name.partition("::")
+    if not function or not (folder / file).is_file():
+        raise UsageError(f"{where}: names no function in a file of that folder: write FILE.py::function.")
+    try:
+        profile, symptoms = entry["profile"], frozenset(map(Symptom, entry["symptoms"]))
+    except (TypeError, KeyError, ValueError) as error:
+        raise UsageError(f"{where}: needs profile and symptoms: {error}.") from error
+    if profile not in PROFILES:
+        raise UsageError(f"{where}: profile {profile!r}: choose one of {', '.join(PROFILES)}.")
+    path = folder / file
+    return Fault(name=name, path=path, contract=contract, profile=profile, symptoms=symptoms, rows=entry.get("rows"))
