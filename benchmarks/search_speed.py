@@ -123,17 +123,19 @@ def random_loop(reference: Callable[..., Any], candidate: Callable[..., Any]) ->
 
 def hypothesis_test(reference: Callable[..., Any], candidate: Callable[..., Any]) -> Callable[[], int]:
     """The same comparison as a plain Hypothesis test."""
+    executed = 0
 
     @hypothesis.settings(
-        max_examples=HYPOTHESIS_EXAMPLES, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+        max_examples=HYPOTHESIS_EXAMPLES,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
     )
     @hypothesis.given(st.lists(st.integers(0, 100), max_size=MOST_ROWS))
     def agrees(lengths: list[int]) -> None:
         nonlocal executed
         executed += 1
         compare_roughly(reference, candidate, lengths)
-
-    executed = 0
 
     def run() -> int:
         nonlocal executed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness import session
 from harness.config import load_config
-from harness.session import Device, Observe, Options
+from harness.options import Device, Observe, Options
 from harness.supervise import Nursery
 from harness.verdict import Result
 

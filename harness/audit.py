@@ -9,10 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from harness.choice import Chosen, contracts_of
 from harness.config import Config
 from harness.contract import PROFILES, Contract
+from harness.contracts import contract_named
 from harness.errors import UsageError
-from harness.session import Chosen, Options, Progress, check_chosen
+from harness.options import Options
+from harness.session import Progress, check_chosen
 from harness.supervise import Nursery
 from harness.verdict import Result, Symptom, Verdict
 
@@ -67,6 +70,20 @@ def listed_faults(contract: Contract, root: Path) -> list[Fault]:
     except ValueError as error:
         raise UsageError(f"{folder / LIST}: not TOML: {error}. Correct it.") from error
     return [_fault(name, entry, contract, folder) for name, entry in entries.items()]
+
+
+def audited_contracts(names: Sequence[str], config: Config) -> list[Contract]:
+    """The contracts of these names; without names, every contract that has a list of seeded faults.
+
+    Raises:
+        UsageError: there is no such contract, or none with a list.
+    """
+    if names:
+        return [contract_named(name, config.contracts) for name in names]
+    listed = [c for c in contracts_of(config).values() if (config.root / FOLDER / c.name / LIST).is_file()]
+    if not listed:
+        raise UsageError(f"{config.root / FOLDER}: no contract has a list of seeded faults there: {LIST}.")
+    return listed
 
 
 def audit(

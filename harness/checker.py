@@ -23,8 +23,8 @@ from harness.suspicion import suspicion
 from harness.verdict import Finding, Result, StageReport, Verdict
 from harness.watch import Ending, Limits
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is running, cases done, cases known to come."""
+Progress = Callable[[str, int, int | None], None]
+"""Called with what is running, cases done, cases to come (None: unknown)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,8 @@ def check_candidate(
         database=None if plan.database is None else str(plan.database),
         cases=tuple(case for case in plan.replayed if case.case.contract == contract.name),
     )
-    expected = len(contract.space(plan.profile.name)) + plan.profile.examples + len(job.cases)
+    known = len(contract.space(plan.profile.name)) + plan.profile.examples + len(job.cases)
+    expected = None if plan.profile.open_ended else known
 
     def on_progress(reading: Reading) -> None:
         if progress is not None:
@@ -141,6 +142,8 @@ def _judge(result: Result, plan: Plan, ending: Ending) -> Result:
 def _vacuous(result: Result, plan: Plan) -> str:
     """Why what was executed is too little for a verdict of equal; an empty string if it is enough."""
     unfinished = [stage.search for stage in result.stages if not stage.complete]
+    if plan.profile.open_ended and unfinished == ["property"]:
+        unfinished = []
     if unfinished:
         return f"the time limit ended the {unfinished[0]} search after {result.cases:,} cases. Raise --time-limit."
     ran = {stage.search for stage in result.stages}

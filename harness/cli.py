@@ -1,25 +1,52 @@
-"""Command line: ``bitgate list``, ``bitgate check``, ``bitgate replay``."""
+"""Command line: one function per verb of ``bitgate``."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from rich.console import Console
 
 from harness import session
+from harness.audit import audit as run_audit
+from harness.audit import audited_contracts
+from harness.choice import functions_of
 from harness.config import load_config
 from harness.errors import BitgateError, HarnessError
+from harness.flags import (
+    Candidates,
+    CaseFiles,
+    CaseTimeout,
+    ContractOption,
+    Contracts,
+    Device,
+    DeviceOption,
+    FuzzedCandidate,
+    JsonFile,
+    JunitFile,
+    MemoryLimit,
+    Observe,
+    ObserveOption,
+    Profile,
+    ProfileOption,
+    ReplayedCandidates,
+    Seed,
+    Seeds,
+    Span,
+    Stubs,
+    TimeLimit,
+    Workers,
+)
+from harness.options import Options, parse_span
 from harness.report import json as json_report
 from harness.report import junit, show
+from harness.report.audit import show_audit
 from harness.report.console import progress
 from harness.report.listing import show_list
-from harness.session import Options
 from harness.verdict import ExitCode, Result, exit_code
 
 EXIT_CODES: Final = (
@@ -37,79 +64,6 @@ app: Final = typer.Typer(
     help="Is this rewritten metadata helper, to the last bit, the function it replaces?",
     epilog=EXIT_CODES,
 )
-
-
-class Profile(StrEnum):
-    """How much a check does."""
-
-    commit = "commit"
-    gate = "gate"
-    premerge = "premerge"
-    nightly = "nightly"
-
-
-class Observe(StrEnum):
-    """Levels of observation."""
-
-    strict = "strict"
-    launch = "launch"
-
-
-class Device(StrEnum):
-    """Where the candidate runs."""
-
-    cpu = "cpu"
-    cuda = "cuda"
-    auto = "auto"
-
-
-Candidates = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="CANDIDATE",
-        help="contract/name, package.module:function or path/to/file.py::function. None: every registered candidate.",
-        show_default=False,
-    ),
-]
-ContractOption = Annotated[
-    str | None,
-    typer.Option("--contract", help="The contract, where the function's name does not tell.", show_default=False),
-]
-ProfileOption = Annotated[Profile, typer.Option(help="How much is done before equal may be said.")]
-ObserveOption = Annotated[
-    Observe, typer.Option(help="strict: everything that is returned; launch: what the kernel launch reads.")
-]
-DeviceOption = Annotated[Device, typer.Option(help="Device of the check; auto takes CUDA where there is some.")]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="Of the property search. Default: 0 in commit and gate, else a new one.", show_default=False),
-]
-TimeLimit = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="Limit for the whole run.")]
-CaseTimeout = Annotated[float, typer.Option("--case-timeout", metavar="SECONDS", help="Limit for one call.")]
-MemoryLimit = Annotated[str, typer.Option("--memory-limit", metavar="SIZE", help="Limit for a candidate's process.")]
-Workers = Annotated[int, typer.Option("-n", help="Candidates checked at the same time; 0: one per core.")]
-Stubs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--stub",
-        metavar="NAME=VALUE",
-        help="Replace a name in the candidate's source tree; NAME()=VALUE is a function that returns VALUE.",
-        show_default=False,
-    ),
-]
-JsonFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.", show_default=False)
-]
-JunitFile = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write the results as JUnit XML.", show_default=False)
-]
-CaseFiles = Annotated[list[Path], typer.Argument(metavar="CASE.json", help="Saved case files.", show_default=False)]
-ReplayedCandidates = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--candidate", help="Candidate to run them on, as for check. None: every registered one.", show_default=False
-    ),
-]
 
 
 @app.command("list", epilog=EXIT_CODES, short_help="Show contracts, candidates and this machine.")
@@ -193,8 +147,68 @@ def replay(
     _guarded(work)
 
 
+@app.command(epilog=EXIT_CODES, short_help="Search on with new seeds.")
+def fuzz(
+    candidate: FuzzedCandidate,
+    span: Span = "10m",
+    processes: Seeds = 0,
+    contract: ContractOption = None,
+    observe: ObserveOption = Observe.strict,
+    device: DeviceOption = Device.auto,
+    seed: Seed = None,
+    case_timeout: CaseTimeout = 10.0,
+    memory_limit: MemoryLimit = "4G",
+    stub: Stubs = None,
+    json: JsonFile = None,
+    junit_file: JunitFile = None,
+) -> None:
+    """Check one candidate under the nightly profile, in several processes with a seed each, for as long as asked."""
+
+    def work() -> ExitCode:
+        options = Options(
+            contract=contract,
+            observe=observe.value,
+            device=device.value,
+            seed=seed,
+            time_limit=parse_span(span),
+            case_timeout=case_timeout,
+            memory_limit=memory_limit,
+            workers=processes,
+            stubs=tuple(stub or ()),
+        )
+        with progress() as bar:
+            results = session.fuzz(candidate, options, load_config(Path.cwd()), bar.update)
+        return _report(results, json, junit_file)
+
+    _guarded(work)
+
+
+@app.command(
+    short_help="Count the seeded faults that are caught.",
+    epilog="Exit codes: 0 every fault is caught, 1 one is missed, 2 usage, 3 the harness failed.",
+)
+def audit(
+    contracts: Contracts = None,
+    case_timeout: CaseTimeout = 2.0,
+    memory_limit: MemoryLimit = "1G",
+    workers: Workers = 0,
+) -> None:
+    """Show how many seeded faults, those under tests/faults, the search catches without any saved case."""
+
+    def work() -> ExitCode:
+        options = Options(case_timeout=case_timeout, memory_limit=memory_limit, workers=workers)
+        config = load_config(Path.cwd())
+        chosen = audited_contracts(contracts or [], config)
+        with progress() as bar:
+            audited = run_audit(chosen, options, config, bar.update)
+        show_audit(audited, Console())
+        return ExitCode.EQUAL if all(item.caught for item in audited) else ExitCode.DIFFERENT
+
+    _guarded(work)
+
+
 def _report(results: list[Result], json_file: Path | None, junit_file: Path | None) -> ExitCode:
-    functions = session.functions_of(results, load_config(Path.cwd()))
+    functions = functions_of(results, load_config(Path.cwd()))
     try:
         # Files first: whoever reads our output may close it early.
         if json_file is not None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from harness.session import Chosen, Options
+    from harness.choice import Chosen
+    from harness.options import Options
     from harness.supervise import Nursery
 
 _NURSERY: Final = pytest.StashKey[Any]()
@@ -105,8 +106,9 @@ def _find(config: pytest.Config) -> list[tuple[str, Chosen, Options]]:
     from dataclasses import replace
 
     from harness import errors
+    from harness.choice import choose
     from harness.config import load_config
-    from harness.session import Options, choose
+    from harness.options import Options
 
     try:
         options = Options(

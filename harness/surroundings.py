@@ -19,22 +19,8 @@ import numpy as np
 import torch
 
 _WATCHED: Final = (
-    *(
-        "builtins",
-        "os",
-        "sys",
-        "time",
-        "json",
-        "math",
-        "struct",
-        "random",
-        "threading",
-        "signal",
-        "gc",
-        "types",
-        "mmap",
-    ),
-    *("numpy", "numpy.linalg", "numpy.random", "torch", "torch.nn.functional", "torch.cuda", "torch.linalg"),
+    *("builtins", "gc", "json", "math", "mmap", "os", "random", "signal", "struct", "sys", "threading", "time"),
+    *("types", "numpy", "numpy.linalg", "numpy.random", "torch", "torch.nn.functional", "torch.cuda", "torch.linalg"),
 )
 _WATCHED_CLASSES: Final = (torch.Tensor, torch.nn.Module)
 _OWN: Final = ("harness", "references")
@@ -42,6 +28,7 @@ _OWN: Final = ("harness", "references")
 _LIVELY: Final = frozenset(
     {"__builtins__", "__warningregistry__", "last_exc", "last_type", "last_value", "last_traceback", "Storage"}
 )
+_FOLDERS: Final = {"torch": os.path.join(os.path.dirname(torch.__file__), "")}
 _SIMPLE: Final = (bool, int, float, str, type(None))
 
 _getcwd, _environ, _fstat = os.getcwd, os.environ, os.fstat
@@ -121,7 +108,8 @@ class Surroundings:
         """
         for owner, live, before in self.names:
             for name, value in before.items():
-                if live.get(name, _MISSING) is not value:
+                now = live.get(name, _MISSING)
+                if now is not value and not _replaced_by_library(owner, name, now):
                     return f"{owner}.{name} was {'removed' if name not in live else 'replaced'}"
         for function, code in self.codes:
             if function.__code__ is not code:
@@ -199,6 +187,14 @@ def _worth_watching(value: Any) -> bool:
         or callable(value)
         or isinstance(value, types.ModuleType | torch.dtype | property | classmethod | staticmethod)
     )
+
+
+def _replaced_by_library(owner: str, name: str, value: Any) -> bool:
+    """Whether a library wrapped its own function: importing torch's compiler, for one, wraps torch.manual_seed."""
+    folder = _FOLDERS.get(owner)
+    if folder is None or type(value) is not types.FunctionType or value.__name__ != name:
+        return False
+    return value.__code__.co_filename.startswith(folder)
 
 
 def _numpy_random_state() -> tuple[Any, ...]:

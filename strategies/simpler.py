@@ -15,8 +15,8 @@ def simpler(values: tuple[int, ...], *, tile: int = 8) -> Iterator[tuple[int, ..
     """Cumulative lengths that are simpler than ``values``, the most drastic step first, each yielded once.
 
     Steps: start at 0 or lower; drop runs of rows (halves first, single rows last); make all lengths smaller; join rows;
-    set single lengths to 0, to 1, to a multiple of ``tile``, and make them smaller by powers of two, down to 1. Lengths may be negative: those move
-    towards 0, and the lowest start is the one that keeps every entry non-negative.
+    set single lengths to 0, to 1, to a multiple of ``tile``, and make them smaller by powers of two, down to 1. Lengths
+    may be negative: those move towards 0, and the lowest start is the one that keeps every entry non-negative.
 
     Every result is smaller than ``values`` in the measure (number of rows, sum of the lengths' magnitudes, distance of
     the start from its lowest value), compared from left to right. These are natural numbers, so a loop that goes from

@@ -9,7 +9,8 @@ import pytest
 
 from harness.case import TARGET_DEVICE, Case, CaseFile, TensorValue, read_case_file
 from harness.config import load_config
-from harness.session import Options, replay
+from harness.options import Options
+from harness.session import replay
 from harness.supervise import Nursery
 from harness.verdict import ExitCode, Result, Symptom, Verdict, exit_code
 

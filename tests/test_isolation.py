@@ -13,7 +13,7 @@ import pytest
 from harness.api import check
 from harness.case import TensorValue, read_case_file
 from harness.config import load_config
-from harness.session import Options
+from harness.options import Options
 from harness.session import check as check_all
 from harness.supervise import Nursery
 from harness.verdict import Result, Symptom, Verdict

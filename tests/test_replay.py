@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from harness.case import TARGET_DEVICE, Case, CaseFile, TensorValue
+from harness.choice import choose
 from harness.config import Config, load_config
 from harness.errors import UsageError
-from harness.session import Options, choose, replay
+from harness.options import Options
+from harness.session import replay
 from harness.supervise import Nursery
 from harness.verdict import Result, Symptom, Verdict
 

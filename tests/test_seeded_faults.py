@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import ast
-import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from harness.api import check
+from harness.audit import Fault, listed_faults
 from harness.case import Case, TensorValue, read_case_file
+from harness.contracts import contract_named
 from harness.supervise import Nursery
 from harness.verdict import Symptom, Verdict
 
 CONTRACT: Final = "causal_conv1d_metadata"
 FAULTS: Final = Path(__file__).parent / "faults" / CONTRACT
+SEEDED: Final = listed_faults(contract_named(CONTRACT), Path(__file__).parents[1])
 CORRECT: Final = Path(__file__).parent / "correct" / f"{CONTRACT}.py"
 POSITIONAL, KEYWORD_ONLY = ["query_start_loc_p_cpu"], ["device"]
 SMALL: Final = 4
 """The most rows that the case of a fault may have, unless the fault says otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One wrong version: where it is, and how it must be caught."""
-
-    name: str
-    symptoms: frozenset[Symptom]
-    profile: str
-    rows: int = SMALL
 
 
 def versions(path: Path) -> Iterator[str]:
@@ -44,15 +35,6 @@ def versions(path: Path) -> Iterator[str]:
                 yield node.name
 
 
-def listed_faults() -> list[Fault]:
-    """The faults that faults.toml lists."""
-    listed = tomllib.loads((FAULTS / "faults.toml").read_text(encoding="utf-8"))
-    return [
-        Fault(name, frozenset(map(Symptom, entry["symptoms"])), entry["profile"], entry.get("rows", SMALL))
-        for name, entry in listed.items()
-    ]
-
-
 def rows_of(case: Case) -> int:
     """Rows of a case's batch."""
     value = case.arguments[POSITIONAL[0]]
@@ -60,19 +42,13 @@ def rows_of(case: Case) -> int:
     return len(value.data) - 1
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as running:
-        yield running
-
-
 def test_every_fault_in_the_folder_is_listed_and_no_other() -> None:
     found = {f"{path.name}::{name}" for path in FAULTS.glob("*.py") for name in versions(path)}
-    assert {fault.name for fault in listed_faults()} == found
+    assert {fault.name for fault in SEEDED} == found
 
 
 def test_there_are_enough_faults_of_every_kind_to_trust_the_search() -> None:
-    faults = listed_faults()
+    faults = SEEDED
     assert len(faults) >= 40
     assert frozenset().union(*(fault.symptoms for fault in faults)) == frozenset(Symptom)
     assert {fault.profile for fault in faults} == {"commit", "gate"}
@@ -82,10 +58,10 @@ def test_there_are_enough_correct_versions_to_trust_an_accusation() -> None:
     assert len(list(versions(CORRECT))) >= 10
 
 
-@pytest.mark.parametrize("fault", listed_faults(), ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", SEEDED, ids=lambda fault: fault.name)
 def test_fault_is_caught_with_its_symptom_and_a_small_case(fault: Fault, tmp_path: Path, nursery: Nursery) -> None:
     result = check(
-        f"{FAULTS}/{fault.name}",
+        fault.spec,
         contract=CONTRACT,
         profile=fault.profile,
         case_timeout=1.0 if Symptom.HUNG in fault.symptoms else 10.0,
@@ -101,7 +77,7 @@ def test_fault_is_caught_with_its_symptom_and_a_small_case(fault: Fault, tmp_pat
     assert result.case_file.is_relative_to(tmp_path)
     saved = read_case_file(result.case_file)
     assert saved.case == result.finding.case
-    assert max(map(rows_of, (saved.case, *saved.before))) <= fault.rows, result.finding
+    assert max(map(rows_of, (saved.case, *saved.before))) <= (fault.rows or SMALL), result.finding
 
 
 @pytest.mark.parametrize("name", list(versions(CORRECT)))

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from harness.case import TARGET_DEVICE, Case, CaseFile, TensorValue
+from harness.choice import choose, functions_of
 from harness.config import Config, load_config
 from harness.errors import UsageError
-from harness.session import Options, check, choose, functions_of, parse_size, replay
+from harness.options import Options, parse_size
+from harness.session import check, replay
 from harness.supervise import Nursery
 from harness.verdict import ExitCode, Result, Verdict, exit_code, overall
 

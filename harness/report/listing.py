@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from harness.choice import choose, contracts_of
 from harness.config import Config
 from harness.contract import PROFILES, Contract
 from harness.contracts import contract_named
 from harness.errors import HarnessError
 from harness.frozen import verify
 from harness.load.spec import RegisteredCandidate, registered_candidates
+from harness.options import Options
 from harness.report.page import emit
 from harness.report.text import one_line
-from harness.session import Options, choose, contracts_of
 from harness.supervise import Nursery
 
 

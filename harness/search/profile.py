@@ -20,13 +20,15 @@ class Profile:
     examples: int
     minimum_cases: int
     deterministic: bool
+    open_ended: bool = False
+    """Whether the property search goes on as long as it is given, so that the time limit is its proper end."""
 
 
 _PROFILES: Final = (
     Profile("commit", examples=60, minimum_cases=500, deterministic=True),
     Profile("gate", examples=300, minimum_cases=10_000, deterministic=True),
     Profile("premerge", examples=3_000, minimum_cases=50_000, deterministic=False),
-    Profile("nightly", examples=1_000_000, minimum_cases=100_000, deterministic=False),
+    Profile("nightly", examples=1_000_000_000, minimum_cases=100_000, deterministic=False, open_ended=True),
 )
 assert tuple(profile.name for profile in _PROFILES) == PROFILES
 

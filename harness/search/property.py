@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import hypothesis
 from hypothesis.database import DirectoryBasedExampleDatabase
@@ -15,6 +16,9 @@ from harness.contract import Stratum
 from harness.examine import Subject, examine
 from harness.search.space import block_of
 from harness.verdict import Finding, StageReport, Symptom
+
+ROUND: Final = 2_000
+"""Examples drawn in one run of Hypothesis, which keeps in memory what it has drawn."""
 
 
 class _Found(Exception):
@@ -38,11 +42,43 @@ def search_property(
     """Draw up to ``examples`` cases from the contract's strategy.
 
     Hypothesis steers towards large batches and many strata with ``target`` and shrinks what fails. ``database`` is a
-    folder for its own examples, or None: with the same seed and no database the same cases are drawn again.
+    folder for its own examples, or None: with the same seed and no database the same cases are drawn again. More than
+    :data:`ROUND` examples are drawn in rounds with a seed each.
     Returns what was done, strata of the executed cases, and the failure in its smallest form, if any.
     """
     started = time.monotonic()
     strata: dict[str, int] = dict.fromkeys((stratum.name for stratum in subject.contract.strata), 0)
+    executed, complete = 0, True
+    smallest: list[Finding] = []
+    for first in range(0, examples, ROUND):
+        ran, complete, smallest = _round(
+            subject,
+            strata,
+            examples=min(ROUND, examples - first),
+            seed=seed + (first << 32),
+            deadline=deadline,
+            database=database,
+            done=done + executed,
+            changed=changed,
+        )
+        executed += ran
+        if smallest or not complete:
+            break
+    return StageReport("property", executed, time.monotonic() - started, complete=complete), strata, smallest
+
+
+def _round(
+    subject: Subject,
+    strata: dict[str, int],
+    *,
+    examples: int,
+    seed: int,
+    deadline: float,
+    database: Path | None,
+    done: int,
+    changed: Callable[[], str | None],
+) -> tuple[int, bool, list[Finding]]:
+    """One run of Hypothesis: how many cases it executed, whether it came to its end, and the smallest failure."""
     executed = 0
     smallest: list[Finding] = []
 
@@ -85,7 +121,7 @@ def search_property(
         # A candidate with state can make Hypothesis see a failure come and go; the failure itself is kept.
         if not smallest:
             raise
-    return StageReport("property", executed, time.monotonic() - started, complete=complete), strata, smallest
+    return executed, complete, smallest
 
 
 def _count(known: tuple[Stratum, ...], case: Case, strata: dict[str, int]) -> int:
