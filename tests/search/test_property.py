@@ -212,3 +212,16 @@ def test_the_failure_of_a_twin_is_found(search: Any) -> None:
 
     _, _, found, _ = search(lambda x: reference(x) + (x.tolist() == [5000]), twin=twin)
     assert [finding.case for finding in found] == [case_of([5000])]
+
+
+def test_many_examples_are_drawn_in_rounds_with_a_seed_each(search: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = recorded(search, examples=30)
+    monkeypatch.setattr("harness.search.property.ROUND", 30)
+    report, strata, found, reading = search(reference, examples=90)
+    assert (report.complete, found) == (True, [])
+    assert report.cases > 60
+    assert sum(strata.values()) > 0
+    assert reading.done == 100 + report.cases - 1
+    several = recorded(search, examples=90)
+    assert several[: len(whole)] == whole
+    assert several[len(whole) : 2 * len(whole)] != whole
