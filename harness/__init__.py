@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from harness.api import check
+    from harness.api import check, explain
     from harness.case import ArrayValue, Case, CaseFile, DeviceValue, ListValue, TensorValue, read_case_file
     from harness.contract import Contract, Stratum
     from harness.errors import BitgateError, HarnessError, LoadError, UsageError
@@ -36,13 +36,14 @@ __all__ = [
     "Verdict",
     "check",
     "exit_code",
+    "explain",
     "read_case_file",
 ]
 
 # Resolved on first use: the pytest plugin is imported by every pytest run of an environment, and must cost it nothing.
 _MODULES: Final = MappingProxyType(
     {
-        "api": ("check",),
+        "api": ("check", "explain"),
         "case": ("ArrayValue", "Case", "CaseFile", "DeviceValue", "ListValue", "TensorValue", "read_case_file"),
         "contract": ("Contract", "Stratum"),
         "errors": ("BitgateError", "HarnessError", "LoadError", "UsageError"),
@@ -57,3 +58,7 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(f"harness.{module}"), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from harness import session
 from harness.config import load_config
+from harness.errors import UsageError
 from harness.options import Device, Observe, Options
+from harness.report.page import page_text
 from harness.supervise import Nursery
 from harness.verdict import Result
 
@@ -51,6 +53,9 @@ def check(
     >>> check("causal_conv1d_metadata/numpy_prefix_sums", profile="commit").verdict.value
     'equal'
     """
+    if not isinstance(candidate, str):
+        given = type(candidate).__name__
+        raise UsageError(f"candidate is a {given}: give a string such as 'path/to/file.py::function'.")
     options = Options(
         contract=contract,
         profile=profile,
@@ -65,3 +70,8 @@ def check(
         saved=cases_dir,
     )
     return session.check([candidate], options, load_config(start or Path.cwd()), nursery=nursery)[0]
+
+
+def explain(result: Result) -> str:
+    """Everything known about a result, as text: the page that ``bitgate check`` prints for a failure."""
+    return page_text(result)

@@ -90,7 +90,7 @@ def check_candidate(
         if first.case_file not in (None, result.case_file, *before):
             _discard(first.case_file)
     else:
-        result = _judge(result, plan, ending)
+        result = _judge(result, plan, ending, contract.minimum_cases)
     return replace(result, seconds=time.monotonic() - started)
 
 
@@ -115,12 +115,20 @@ def _saved(result: Result, finding: Finding, folder: Path, *, final: bool = Fals
     try:
         with _DISK:
             path = file.write(folder)
+            _keep_out_of_git(folder)
             if final:
                 _kept.add(path)
     except OSError as error:
         reason = f"the case could not be saved in {folder}: {error.strerror}. Make the folder, or use --json FILE."
         return replace(result, finding=finding, case_file=None, reason=reason)
     return replace(result, finding=finding, case_file=path, reason="")
+
+
+def _keep_out_of_git(folder: Path) -> None:
+    """Git ignores what lies in a folder of ours, ``.bitgate``: that is for this checkout alone."""
+    own = folder.parent
+    if own.name == ".bitgate" and not (own / ".gitignore").exists():
+        (own / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def _discard(path: Path | None) -> None:
@@ -130,16 +138,16 @@ def _discard(path: Path | None) -> None:
             path.unlink(missing_ok=True)
 
 
-def _judge(result: Result, plan: Plan, ending: Ending) -> Result:
+def _judge(result: Result, plan: Plan, ending: Ending, minimum: int | None) -> Result:
     """The verdict of a search that found nothing: equal, if enough was executed."""
     stopped = unfinished(result, ending)
     if stopped is not None:
         return stopped
-    reason = result.reason or _vacuous(result, plan)
+    reason = result.reason or _vacuous(result, plan, minimum)
     return replace(result, verdict=Verdict.INCONCLUSIVE if reason else Verdict.EQUAL, reason=reason)
 
 
-def _vacuous(result: Result, plan: Plan) -> str:
+def _vacuous(result: Result, plan: Plan, minimum: int | None = None) -> str:
     """Why what was executed is too little for a verdict of equal; an empty string if it is enough."""
     unfinished = [stage.search for stage in result.stages if not stage.complete]
     if plan.profile.open_ended and unfinished == ["property"]:
@@ -150,9 +158,10 @@ def _vacuous(result: Result, plan: Plan) -> str:
     absent = [search for search in ("replay", "exhaustive", "scale", "property") if search not in ran]
     if absent:
         return f"the {absent[0]} search did not run. Raise --time-limit."
-    if result.cases < plan.profile.minimum_cases:
-        wanted = f"{plan.profile.minimum_cases:,}"
-        return f"{result.cases:,} cases were executed; profile {plan.profile.name} needs {wanted}. Enlarge the space."
+    least = plan.profile.minimum_cases if minimum is None else min(minimum, plan.profile.minimum_cases)
+    if result.cases < least:
+        short = f"{result.cases:,} cases were executed; profile {plan.profile.name} needs {least:,}."
+        return f"{short} The contract must enlarge its space, or set minimum_cases if that is the whole domain."
     missed = [name for name in result.required if not result.strata[name]]
     if missed:
         return f"no case of {', '.join(missed)} was executed. Widen the contract's space or strategy."

@@ -10,7 +10,7 @@ from harness.config import Config
 from harness.contract import Contract
 from harness.contracts import all_contracts, contract_for_function, contract_named, importable_from
 from harness.errors import UsageError
-from harness.load.spec import parse_spec, registered_candidates
+from harness.load.spec import check_defined, near, parse_spec, registered_candidates
 from harness.load.stubs import stubs_from_config
 from harness.options import Options
 from harness.verdict import Result
@@ -78,9 +78,11 @@ def _choose_one(spec: str, only: Contract | None, config: Config, root: Path) ->
     function = parsed.qualname.rpartition(".")[2]
     contract = only or contract_for_function(function, config.contracts)
     if contract is None:
-        known = ", ".join(contracts)
+        check_defined(parsed)
+        names = {name: other for other in contracts.values() for name in other.upstream_names}
         raise UsageError(
-            f"{spec}: no contract is known for a function called {function!r}: add --contract, one of {known}."
+            f"{spec}: no contract is known for a function called {function!r}{near(function, names)}. If it is a "
+            f"version of a function with a contract, add --contract, one of {', '.join(contracts)}."
         )
     return Chosen(spec, contract, root)
 

@@ -39,6 +39,7 @@ from harness.flags import (
     Span,
     Stubs,
     TimeLimit,
+    Version,
     Workers,
 )
 from harness.options import Options, parse_span
@@ -61,9 +62,13 @@ app: Final = typer.Typer(
     pretty_exceptions_enable=False,
     # Plain help: nothing is cut off in a narrow terminal or in the log of a CI job.
     rich_markup_mode=None,
-    help="Is this rewritten metadata helper, to the last bit, the function it replaces?",
     epilog=EXIT_CODES,
 )
+
+
+@app.callback(epilog=EXIT_CODES)
+def bitgate(version: Version = False) -> None:
+    """Is this rewritten metadata helper, to the last bit, the function it replaces?"""
 
 
 @app.command("list", epilog=EXIT_CODES, short_help="Show contracts, candidates and this machine.")

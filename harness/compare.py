@@ -113,7 +113,7 @@ def _span(expected: Any, got: Any, seen: Seen) -> Difference | None:
 
 def _sequence(expected: Any, got: Any, seen: Seen) -> Difference | None:
     if len(expected) != len(got):
-        return Difference("", "length", f"{len(expected)} items", f"{len(got)} items")
+        return Difference("", "length", str(len(expected)), str(len(got)))
     for index, item in enumerate(expected):
         found = _walk(item, got[index], seen)
         if found is not None:

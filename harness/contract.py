@@ -67,6 +67,8 @@ class Contract:
     launch: Callable[[Any], Mapping[str, Any]] | None = None
     """Picks from the returned value what the kernel launch reads, for ``--observe launch``; None: there is no such
     level."""
+    minimum_cases: int | None = None
+    """How many executed cases a verdict of equal needs, where the domain is too small for the profiles' numbers."""
     fresh_outputs: bool = True
     """Whether the reference returns new memory on every call, so that a candidate must too."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -57,7 +58,7 @@ Seed = Annotated[
 TimeLimit = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="Limit for the whole run.")]
 CaseTimeout = Annotated[float, typer.Option("--case-timeout", metavar="SECONDS", help="Limit for one call.")]
 MemoryLimit = Annotated[str, typer.Option("--memory-limit", metavar="SIZE", help="Limit for a candidate's process.")]
-Workers = Annotated[int, typer.Option("-n", help="Candidates checked at the same time; 0: one per core.")]
+Workers = Annotated[int, typer.Option("-n", "--workers", help="Candidates checked at the same time; 0: one per core.")]
 Stubs = Annotated[
     list[str] | None,
     typer.Option(
@@ -82,8 +83,17 @@ ReplayedCandidates = Annotated[
 ]
 FuzzedCandidate = Annotated[str, typer.Argument(metavar="CANDIDATE", help="As for check.", show_default=False)]
 Span = Annotated[str, typer.Option("--for", metavar="TIME", help="How long: 90s, 10m, 8h.")]
-Seeds = Annotated[int, typer.Option("-n", help="Processes, each with a seed of its own; 0: one per core.")]
+Seeds = Annotated[int, typer.Option("-n", "--workers", help="Processes, each with a seed of its own; 0: one per core.")]
 Contracts = Annotated[
     list[str] | None,
     typer.Argument(metavar="[CONTRACT]...", help="None: every contract with seeded faults.", show_default=False),
 ]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bitgate {version('bitgate')}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")]

@@ -14,9 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from harness.config import load_config
 from harness.contract import Contract
-from harness.contracts import contract_named
+from harness.contracts import contract_named, importable_from
 from harness.errors import BitgateError, HarnessError, UsageError
+from harness.paths import shown_path
 
 FILE: Final = "frozen.toml"
 """Lies beside the references whose digests it holds."""
@@ -59,10 +61,14 @@ def verify(contract: Contract) -> str:
     """
     path = reference_file(contract)
     digest = digest_of(_read(path))
-    announced = frozen_digests(path.parent).get(contract.name)
+    known = frozen_digests(path.parent) if (path.parent / FILE).exists() else {}
+    announced = known.get(contract.name)
     command = f'python -m harness.frozen announce {contract.name} --reason "..."'
     if announced is None:
-        raise HarnessError(f"reference {contract.reference} has no frozen digest: announce it with {command}")
+        raise HarnessError(
+            f"reference {contract.reference} has no frozen digest in {shown_path(path.parent / FILE)}: "
+            f"announce it with {command}"
+        )
     if digest != announced:
         raise HarnessError(
             f"reference {contract.reference} has changed: its digest is {digest[:12]}, {path.parent.name}/{FILE} has "
@@ -180,7 +186,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--reason", required=True, help="why the truth changes, in a sentence")
     options = parser.parse_args(arguments)
     try:
-        path = announce(contract_named(options.contract), reason=options.reason)
+        config = load_config(Path.cwd())
+        if config.contracts:
+            importable_from(str(config.root))
+        path = announce(contract_named(options.contract, config.contracts), reason=options.reason)
     except BitgateError as error:
         print(error, file=sys.stderr)
         return 2

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from harness.case import ArrayValue, Case, DeviceValue, ListValue, TensorValue, Value
-from harness.errors import HarnessError
+from harness.errors import HarnessError, LoadError
 from harness.observe import Arguments
 from harness.search.space import Block, TensorColumn
 
@@ -23,6 +23,26 @@ class Signature:
 
     names: tuple[str, ...]
     keyword_only: frozenset[str]
+
+    def check_accepted_by(self, candidate: Callable[..., Any]) -> None:
+        """Check that a candidate can be called as the reference is.
+
+        Raises:
+            LoadError: it takes other arguments.
+        """
+        try:
+            accepted = inspect.signature(candidate)
+        except Exception:
+            return  # a callable that does not tell is called as it is
+        positional = [name for name in self.names if name not in self.keyword_only]
+        try:
+            accepted.bind(*positional, **dict.fromkeys(self.keyword_only))
+        except TypeError as error:
+            called = ", ".join([*positional, *(f"{name}=..." for name in self.names if name in self.keyword_only)])
+            raise LoadError(
+                f"it takes {accepted}, the contract calls it with ({called}): {error}. "
+                "Check the name, or write an adapter."
+            ) from error
 
     def bind(self, values: dict[str, Any]) -> Arguments:
         """Arrange named arguments for a call. A parameter that is not given keeps its default."""

@@ -19,6 +19,8 @@ Device: TypeAlias = Literal["cpu", "cuda", "auto"]
 OBSERVE: Final[tuple[str, ...]] = get_args(Observe)
 DEVICES: Final[tuple[str, ...]] = get_args(Device)
 
+LEAST_MEMORY: Final = 512 << 20
+"""Bytes below which no child process that has imported torch can live."""
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _UNITS: Final = MappingProxyType({"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40})
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
@@ -81,6 +83,8 @@ def parse_size(text: str) -> int:
     size = 0 if match is None else int(float(match[1]) * _UNITS[match[2].upper()])
     if size <= 0:
         raise UsageError(f"--memory-limit {text!r}: not a size: write for example 4G or 512M.")
+    if size < LEAST_MEMORY:
+        raise UsageError(f"--memory-limit {text!r}: torch alone needs more: give 512M at least.")
     return size
 
 

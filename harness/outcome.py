@@ -20,6 +20,9 @@ def blank_result(contract: Contract, target: Target, ending: Ending, *, profile:
     loaded: Mapping[str, Any] = ending.message("loaded") or {}
     left = ending.left_behind
     many = "processes behind, which were" if left > 1 else "process behind, which was"
+    notes = [f"it left {left} {many} ended"] if left else []
+    unused = loaded.get("unused")
+    notes += [f"--stub {name} was not used: check the name" for name in unused] if isinstance(unused, list) else []
     return Result(
         contract=contract.name,
         candidate=target.candidate,
@@ -28,7 +31,7 @@ def blank_result(contract: Contract, target: Target, ending: Ending, *, profile:
         verdict=Verdict.INCONCLUSIVE,
         profile=profile,
         output=ending.output,
-        notes=(f"it left {left} {many} ended",) if left else (),
+        notes=tuple(notes),
         source=_source(loaded) if loaded else "",
         reference_digest=digest,
         candidate_digest=str(loaded.get("digest", "")),

@@ -132,7 +132,10 @@ def replay(
     """
     if not paths:
         raise UsageError("replay needs at least one case file: bitgate replay CASE.json")
-    files = [(path, read_case_file(path)) for path in paths]
+    listed = [file for path in paths for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+    if not listed:
+        raise UsageError(f"{paths[0]}: holds no case file: a case file is called NAME.json.")
+    files = [(path, read_case_file(path)) for path in listed]
     known = contracts_of(config)
     for path, file in files:
         if file.case.contract not in known:

@@ -94,9 +94,17 @@ def _prepare(job: Job, journal: Journal, channel: Channel) -> tuple[Subject, Sur
     )
     end_copy()
     journal.phase(Phase.ENGINE)
-    channel.send("loaded", how=loaded.how, file=loaded.file, digest=loaded.digest, definitions=list(loaded.definitions))
+    channel.send(
+        "loaded",
+        how=loaded.how,
+        file=loaded.file,
+        digest=loaded.digest,
+        definitions=list(loaded.definitions),
+        unused=_unused_stubs(job, loaded.definitions),
+    )
     candidate: Function = loaded.function
     signature = signature_of(reference)
+    signature.check_accepted_by(candidate)
     if target.observe == "launch" and contract.launch is not None:
         reference, candidate = launched(reference, contract.launch), launched(candidate, contract.launch)
     return Subject(
@@ -113,6 +121,13 @@ def _prepare(job: Job, journal: Journal, channel: Channel) -> tuple[Subject, Sur
 def _stubs(job: Job) -> Mapping[str, Stub]:
     given = dict(parse_stub(text) for text in job.target.stub_arguments)
     return {**builtin_stubs(), **stubs_from_config(job.target.stubs), **given}
+
+
+def _unused_stubs(job: Job, definitions: tuple[str, ...]) -> list[str]:
+    """Stubs given with ``--stub`` that took no name's place: most likely misspelt."""
+    used = [definition.removeprefix("stub ").replace(":", ".") for definition in definitions]
+    given = [parse_stub(text)[0] for text in job.target.stub_arguments]
+    return [name for name in given if not any(other == name or other.endswith(f".{name}") for other in used)]
 
 
 def _imported(path: str) -> Function:

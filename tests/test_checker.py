@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from harness import checker
 from harness.case import TARGET_DEVICE, Case, CaseFile, TensorValue, read_case_file
+from harness.checker import Plan
 from harness.config import load_config
 from harness.options import Options
+from harness.search.profile import profile_named
 from harness.session import replay
 from harness.supervise import Nursery
-from harness.verdict import ExitCode, Result, Symptom, Verdict, exit_code
+from harness.verdict import ExitCode, Result, StageReport, Symptom, Verdict, exit_code
+from harness.watch import Limits
 
 Check = Callable[..., Result]
 WriteCandidate = Callable[..., str]
@@ -285,3 +289,40 @@ def test_two_candidates_with_the_same_failure_share_its_case_file(
     results = check(specs, options, load_config(tmp_path), nursery=nursery)
     assert len({result.case_file for result in results}) == 1
     assert all(result.case_file and result.case_file.exists() for result in results)
+
+
+def test_a_candidate_with_other_parameters_is_not_loaded(
+    write_candidate: WriteCandidate, quick_check: Check, tmp_path: Path
+) -> None:
+    spec = write_candidate(above="def tables(cu_seqlens, chunk_size):\n    return cu_seqlens")
+    result = quick_check(spec.replace(spec.rpartition("::")[2], "tables"), contract="causal_conv1d_metadata")
+    assert not result.loaded
+    assert "it takes (cu_seqlens, chunk_size)" in result.reason
+    assert "the contract calls it with (query_start_loc_p_cpu, device=...)" in result.reason
+    assert not (tmp_path / "cases").exists()
+
+
+def test_a_stub_that_was_not_used_is_noted(write_candidate: WriteCandidate, quick_check: Check) -> None:
+    result = quick_check(write_candidate(), stubs=("no.such.name=1",))
+    assert result.verdict is Verdict.EQUAL
+    assert result.notes == ("--stub no.such.name was not used: check the name",)
+
+
+def test_a_function_with_a_small_domain_can_lower_the_number_of_cases_it_needs(tmp_path: Path) -> None:
+    stages = tuple(StageReport(name, 10, 1.0) for name in ("replay", "exhaustive", "scale", "property"))
+    result = Result(
+        contract="c", candidate="x", observe="strict", device="cpu", verdict=Verdict.EQUAL, cases=40, stages=stages
+    )
+    plan = Plan(profile=profile_named("gate"), deadline=0.0, limits=Limits(), saved=tmp_path)
+    assert "40 cases were executed; profile gate needs 10,000." in checker._vacuous(result, plan)
+    assert checker._vacuous(result, plan, 40) == ""
+    assert "needs 41" in checker._vacuous(result, plan, 41)
+
+
+def test_saved_cases_are_kept_out_of_git(tmp_path: Path) -> None:
+    folder = tmp_path / ".bitgate" / "cases"
+    folder.mkdir(parents=True)
+    checker._keep_out_of_git(folder)
+    assert (tmp_path / ".bitgate" / ".gitignore").read_text() == "*\n"
+    checker._keep_out_of_git(tmp_path / "tests" / "cases")
+    assert not (tmp_path / "tests").exists()

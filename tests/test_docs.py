@@ -74,6 +74,7 @@ def test_the_table_of_profiles_is_right(profile: str) -> None:
     row = next(line for line in text.splitlines() if line.startswith(f"| `{profile}`"))
     cases = len(contract_named("causal_conv1d_metadata").space(profile))
     assert f"{cases:,} batches" in row
+    assert f"{profile_named(profile).minimum_cases:,} cases" in row
     if profile_named(profile).examples < 1_000_000:
         assert f" {profile_named(profile).examples:,} " in row
 

@@ -128,9 +128,9 @@ def test_a_file_that_is_no_case_is_named_and_refused(rerun: Rerun, text: str, sa
     assert str(path) in str(caught.value)
 
 
-def test_a_missing_file_and_a_folder_are_refused(rerun: Rerun, tmp_path: Path) -> None:
-    for path in (tmp_path / "missing.json", tmp_path):
-        with pytest.raises(UsageError, match="cannot read the case file"):
+def test_a_missing_file_and_an_empty_folder_are_refused(rerun: Rerun, tmp_path: Path) -> None:
+    for path, said in ((tmp_path / "missing.json", "cannot read the case file"), (tmp_path, "holds no case file")):
+        with pytest.raises(UsageError, match=said):
             rerun([path], [], Options(), Config(root=tmp_path))
 
 

@@ -316,5 +316,6 @@ def _report(search: _Search, key: tuple[str, ...], site: _Site, reason: str) -> 
     if site.soft:
         return
     name = ".".join(part for part in key if part)
-    option = f"--stub {name}{'()' if site.called else ''}=VALUE"
+    # Quoted where a shell would take the parentheses for its own.
+    option = f"--stub '{name}()=VALUE'" if site.called else f"--stub {name}=VALUE"
     search.unresolved.setdefault(name, f"(needed at {site.where}): {reason}\n      {option}")

@@ -99,6 +99,26 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"; there are {', '.join(known[:SHOWN])}{more}"
 
 
+def check_defined(spec: CandidateSpec) -> None:
+    """Check that a candidate's file mentions its function at all.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if spec.kind != "file":
+        return
+    name = spec.qualname.rpartition(".")[2]
+    try:
+        nodes = list(ast.walk(ast.parse(Path(spec.location).read_bytes())))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return
+    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    bound = {node.id for node in nodes if isinstance(node, ast.Name)}
+    bound |= {alias.asname or alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    if name not in defined | bound:
+        raise UsageError(f"{spec.text}: there is no {name!r} in that file{near(name, defined)}")
+
+
 def _file_spec(text: str, *, root: Path) -> CandidateSpec:
     written, _, rest = text.partition("::")
     qualname = rest.replace("::", ".")

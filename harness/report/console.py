@@ -118,10 +118,19 @@ def _print_lines(console: Console, group: list[Result]) -> None:
         emit(console, line.rstrip(), _STYLES.get(word, "bold magenta"))
         if result.verdict is Verdict.EQUAL:
             # Of a candidate that is no file of ours, the reader wants to know what was executed.
+            emit(console, f"  cases       {_searches(result)}")
             if result.source.startswith("sliced"):
                 block(console, "  source", plain(result.source, 2_000))
             for note in result.notes:
                 block(console, "  note", plain(note, 2_000))
+
+
+_DID: Final = MappingProxyType({"replay": "saved", "exhaustive": "exhaustive", "scale": "large", "property": "drawn"})
+
+
+def _searches(result: Result) -> str:
+    """How many cases each search contributed."""
+    return ", ".join(f"{stage.cases:,} {_DID.get(stage.search, stage.search)}" for stage in result.stages)
 
 
 def _print_proved(console: Console, group: list[Result]) -> None:
@@ -132,7 +141,9 @@ def _print_proved(console: Console, group: list[Result]) -> None:
             proved.setdefault((result.space, cases), []).append(one_line(result.candidate, 500))
     for (space, cases), names in proved.items():
         who = "" if len(names) == len(group) else f": {', '.join(names)}"
-        emit(console, f"proved equal on: {one_line(space, 2_000)} ({_count(cases, 'case')}){who}")
+        emit(console, f"proved equal in every one of these {_count(cases, 'case')}{who}")
+        for clause in one_line(space, 2_000).split("; "):
+            emit(console, f"  - {clause}")
 
 
 def _last_line(results: list[Result]) -> str:

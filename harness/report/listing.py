@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from rich.console import Console
 
 from harness.choice import choose, contracts_of
@@ -9,7 +11,7 @@ from harness.config import Config
 from harness.contract import PROFILES, Contract
 from harness.contracts import contract_named
 from harness.errors import HarnessError
-from harness.frozen import verify
+from harness.frozen import reference_file, verify
 from harness.load.spec import RegisteredCandidate, registered_candidates
 from harness.options import Options
 from harness.report.page import emit
@@ -44,13 +46,25 @@ def _show_contract(console: Console, contract: Contract) -> None:
         state = f"{verify(contract)}, as announced"
     except HarnessError as error:
         state = f"REFUSED: {error}"
-    emit(console, f"  reference   {contract.reference}")
+    emit(console, f"  reference   {contract.reference}{_signature(contract)}")
     emit(console, f"  digest      {state}")
     emit(console, f"  observe     {'strict, launch' if contract.launch else 'strict'}")
     for profile in PROFILES:
         space = contract.space(profile)
         required = sum(stratum.required(profile) for stratum in contract.strata)
-        emit(console, f"  {profile:<11} {required} strata required; {len(space):,} cases: {space.description}")
+        emit(console, f"  {profile:<11} {required} strata required; exhaustive search of {len(space):,} cases:")
+        for clause in space.description.split("; "):
+            emit(console, f"                - {clause}")
+
+
+def _signature(contract: Contract) -> str:
+    """The parameters of a contract's reference, read from its file without importing it."""
+    try:
+        tree = ast.parse(reference_file(contract).read_text(encoding="utf-8"))
+    except (HarnessError, OSError, SyntaxError, ValueError):
+        return ""
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == contract.function]
+    return f"({ast.unparse(found[-1].args)})" if found else ""
 
 
 def _show_candidates(

@@ -118,7 +118,8 @@ def _print_finding(console: Console, result: Result, finding: Finding, function:
     if finding.message:
         block(console, "what was seen", plain(finding.message, 4_000))
     if finding.search:
-        block(console, "found by", f"{one_line(finding.search, 100)} search, seed {result.seed}")
+        seed = f", seed {result.seed}" if finding.search == "property" else ""
+        block(console, "found by", f"{one_line(finding.search, 100)} search{seed}")
     emit(console, "")
     snippet = python_snippet(result, finding, function)
     if snippet is None:

@@ -89,5 +89,5 @@ def test_a_candidate_says_its_idea_in_one_line(name: str) -> None:
     assert first_line.endswith(".")
 
 
-def test_there_are_three_ideas() -> None:
-    assert NAMES == ["numpy_prefix_sums", "searchsorted", "torch_repeat_interleave"]
+def test_the_three_first_ideas_are_there() -> None:
+    assert {"numpy_prefix_sums", "searchsorted", "torch_repeat_interleave"} <= set(NAMES)

@@ -294,7 +294,7 @@ def test_all_unresolved_names_are_listed_with_places_and_options(write: Write, s
     assert "__getattr__" in text
     assert "pkg.mod.Config (needed at pkg/mod.py:8): it is bound for type checkers only" in text
     assert "pkg.mod.undefined (needed at pkg/mod.py:7)" in text
-    assert "--stub pkg.mod.undefined()=VALUE" in text
+    assert "--stub 'pkg.mod.undefined()=VALUE'" in text
     assert "missing_package is not installed" in text
 
 

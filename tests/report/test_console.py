@@ -36,12 +36,14 @@ def test_an_equal_candidate_has_one_line_with_what_was_run(equal: Result) -> Non
 def test_proved_is_said_once_for_the_group_and_only_of_the_space(equal: Result) -> None:
     text = _shown(equal, dataclasses.replace(equal, candidate="causal_conv1d_metadata/other"))
     assert text.count("proved") == 1
-    assert "proved equal on: every batch of up to 3 rows of 0 to 17 tokens (12,282 cases)\n" in text
+    assert (
+        "proved equal in every one of these 12,282 cases\n  - every batch of up to 3 rows of 0 to 17 tokens\n" in text
+    )
 
 
 def test_proved_names_its_candidates_where_others_are_not_equal(equal: Result, different: Result) -> None:
     text = _shown(equal, different)
-    assert "(12,282 cases): causal_conv1d_metadata/numpy_prefix_sums\n" in text
+    assert "of these 12,282 cases: causal_conv1d_metadata/numpy_prefix_sums\n" in text
 
 
 def test_proved_is_not_said_without_a_completely_searched_space(
@@ -55,8 +57,13 @@ def test_proved_is_not_said_without_a_completely_searched_space(
 def test_proved_counts_the_cases_of_complete_spaces_only(equal: Result) -> None:
     cut = dataclasses.replace(equal.stages[0], cases=999, space="a space that was left early", complete=False)
     text = _shown(dataclasses.replace(equal, stages=(*equal.stages, cut)))
-    assert "0 to 17 tokens (12,282 cases)\n" in text
+    assert "of these 12,282 cases\n" in text
     assert "left early" not in text
+
+
+def test_an_equal_candidate_says_how_many_cases_each_search_ran(equal: Result) -> None:
+    line = next(line for line in _shown(equal).split("\n") if line.startswith("  cases"))
+    assert "12,282 exhaustive" in line
 
 
 def test_failures_have_their_page_and_their_symptom_on_the_line(different: Result) -> None:
