@@ -25,6 +25,7 @@ import socket
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -57,6 +58,8 @@ def main(descriptor: int) -> None:
     from harness.contracts import all_contracts
 
     _draw_alike_everywhere()
+    # Python 3.12 and later warn of threads at a fork. Those there are belong to libraries and wait for work.
+    warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
     torch.set_num_threads(1)
     all_contracts()
     gc.collect()
