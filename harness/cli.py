@@ -15,8 +15,8 @@ from harness import session
 from harness.audit import audit as run_audit
 from harness.audit import audited_contracts
 from harness.choice import functions_of
-from harness.config import load_config
-from harness.errors import BitgateError, HarnessError
+from harness.config import Config, load_config
+from harness.errors import BitgateError, HarnessError, UsageError
 from harness.flags import (
     Candidates,
     CaseFiles,
@@ -48,6 +48,7 @@ from harness.report import junit, show
 from harness.report.audit import show_audit
 from harness.report.console import progress
 from harness.report.listing import show_list
+from harness.report.text import check_report_path
 from harness.verdict import ExitCode, Result, exit_code
 
 EXIT_CODES: Final = (
@@ -74,7 +75,7 @@ def bitgate(version: Version = False) -> None:
 @app.command("list", epilog=EXIT_CODES, short_help="Show contracts, candidates and this machine.")
 def list_command(contract: ContractOption = None) -> None:
     """Show the contracts, their candidates, and what this machine can run and why not."""
-    _guarded(lambda: show_list(Console(), load_config(Path.cwd()), only=contract))
+    _guarded(lambda: show_list(Console(), _config(), only=contract))
 
 
 @app.command(epilog=EXIT_CODES, short_help="Check candidates against their reference.")
@@ -112,9 +113,11 @@ def check(
             workers=workers,
             stubs=tuple(stub or ()),
         )
+        config = _config()
+        _check_reports(json, junit_file)
         with progress() as bar:
-            results = session.check(candidates or [], options, load_config(Path.cwd()), bar.update)
-        return _report(results, json, junit_file)
+            results = session.check(candidates or [], options, config, bar.update)
+        return _report(results, config, json, junit_file)
 
     _guarded(work)
 
@@ -145,9 +148,11 @@ def replay(
             workers=workers,
             stubs=tuple(stub or ()),
         )
+        config = _config()
+        _check_reports(json, junit_file)
         with progress() as bar:
-            results = session.replay(cases, candidate or [], options, load_config(Path.cwd()), bar.update)
-        return _report(results, json, junit_file)
+            results = session.replay(cases, candidate or [], options, config, bar.update)
+        return _report(results, config, json, junit_file)
 
     _guarded(work)
 
@@ -181,9 +186,11 @@ def fuzz(
             workers=processes,
             stubs=tuple(stub or ()),
         )
+        config = _config()
+        _check_reports(json, junit_file)
         with progress() as bar:
-            results = session.fuzz(candidate, options, load_config(Path.cwd()), bar.update)
-        return _report(results, json, junit_file)
+            results = session.fuzz(candidate, options, config, bar.update)
+        return _report(results, config, json, junit_file)
 
     _guarded(work)
 
@@ -202,7 +209,7 @@ def audit(
 
     def work() -> ExitCode:
         options = Options(case_timeout=case_timeout, memory_limit=memory_limit, workers=workers)
-        config = load_config(Path.cwd())
+        config = _config()
         chosen = audited_contracts(contracts or [], config)
         with progress() as bar:
             audited = run_audit(chosen, options, config, bar.update)
@@ -212,8 +219,27 @@ def audit(
     _guarded(work)
 
 
-def _report(results: list[Result], json_file: Path | None, junit_file: Path | None) -> ExitCode:
-    functions = functions_of(results, load_config(Path.cwd()))
+def _config() -> Config:
+    """The configuration of the project that the working folder is in."""
+    try:
+        here = Path.cwd()
+    except OSError as error:
+        raise UsageError(f"the working folder: {error.strerror}. Change to one that exists.") from error
+    return load_config(here)
+
+
+def _check_reports(json_file: Path | None, junit_file: Path | None) -> None:
+    """Check where reports go before anything runs: a run may take hours."""
+    for option, path in (("--json", json_file), ("--junit", junit_file)):
+        if path is not None:
+            try:
+                check_report_path(path)
+            except UsageError as error:
+                raise UsageError(f"{option} {error}") from error
+
+
+def _report(results: list[Result], config: Config, json_file: Path | None, junit_file: Path | None) -> ExitCode:
+    functions = functions_of(results, config)
     try:
         # Files first: whoever reads our output may close it early.
         if json_file is not None:

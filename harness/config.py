@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -61,7 +63,8 @@ def load_config(start: Path) -> Config:
     """
     start = start.resolve()
     folder = start if start.is_dir() else start.parent
-    file = next((path for each in (folder, *folder.parents) if (path := each / "pyproject.toml").is_file()), None)
+    files = (each / "pyproject.toml" for each in (folder, *folder.parents))
+    file = next((path for path in files if os.path.lexists(path)), None)
     root = file.parent if file else folder
     table = _table(file) if file else {}
     name = str(file)
@@ -76,6 +79,7 @@ def load_config(start: Path) -> Config:
     stubs = table.get("stubs", {})
     if not isinstance(stubs, dict):
         raise _wrong(name, "stubs", stubs, "a table of names and values")
+    _check_stub("stubs", stubs, name)
     return Config(
         root=root,
         candidates=tuple(_candidate(item, name) for item in _list(table, "candidates", name)),
@@ -87,6 +91,8 @@ def load_config(start: Path) -> Config:
 
 def _table(file: Path) -> dict[str, Any]:
     try:
+        if not file.is_file():
+            raise UsageError(f"{file}: is not a file. Correct or remove it.")
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{file}: cannot read it: {error.strerror}. Check its permissions.") from error
@@ -120,6 +126,16 @@ def _text(value: object, file: str, key: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _wrong(file, key, value, "a string that is not empty")
     return value
+
+
+def _check_stub(key: str, value: object, file: str) -> None:
+    """Refuse dates and times, which TOML has and stubs, sent as JSON, do not."""
+    if isinstance(value, datetime.date | datetime.time):
+        raise _wrong(file, key, value, "text, a number, true, false, a list or a table")
+    for name, item in value.items() if isinstance(value, dict) else ():
+        _check_stub(f"{key}.{name}", item, file)
+    for item in value if isinstance(value, list) else ():
+        _check_stub(key, item, file)
 
 
 def _candidate(item: object, file: str) -> tuple[str, str | None]:

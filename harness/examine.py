@@ -21,9 +21,13 @@ from harness.poison import PATTERNS, poison_array_cache, set_pattern
 from harness.verdict import Difference, Finding, Symptom
 
 REMEMBERED: Final = 40
+"""Earlier examinations of which the calls, and what they returned, are kept."""
+HELD_BYTES: Final = 1 << 18
+"""Bytes that a returned value may have to be kept."""
 SECOND: Final = "second call with the same arguments, fresh memory poisoned with another pattern"
 TWIN: Final = "a call with other values, after calls with this case"
 BACK: Final = "the call again, after a call with other values"
+EARLIER: Final = "a call some time after others"
 IN_PLACE: Final = "a call after the same tensors were changed in place"
 
 _OVERLAPPED: Final = re.compile(r"(?<=overlaps )\[[01]\].*")
@@ -42,6 +46,8 @@ class Subject:
     check_pinned: bool = False
     history: deque[Case] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     """The last calls of the examinations that found nothing: what a candidate with a memory may have in it."""
+    held: deque[_Pair] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    """What small calls of earlier examinations returned: it must stay as it was, whatever is called later."""
 
 
 @dataclass(slots=True)
@@ -109,8 +115,11 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
 
     The caller has written the case to the journal.
     """
+    held = [*subject.held]
     for earlier in before:
-        pair_of(subject, earlier).run(subject)
+        pair = pair_of(subject, earlier)
+        pair.run(subject)
+        held += [pair] if pair.difference(subject) is None else []
     set_pattern(PATTERNS[0])
     first = pair_of(subject, case)
     first.run(subject)
@@ -123,6 +132,9 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
     found = first.difference(subject)
     if found is not None:
         return Finding(found[0], case, before, found[1])
+    finding = _spoilt(subject, first, held, EARLIER, before)
+    if finding is not None:
+        return finding
 
     set_pattern(PATTERNS[1])
     poison_array_cache(_sizes(first), PATTERNS[1])
@@ -148,6 +160,8 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
     fresh = live_case(twin, subject.signature, subject.device)
     changed = _Pair(case, _overwritten(back.left, fresh), _overwritten(back.right, fresh))
     finding = _follow(subject, changed, other if pure else None, [first, second, other, back], IN_PLACE, before)
+    if finding is None and sum(end - start for start, end, _ in first.extents()) <= HELD_BYTES:
+        subject.held.append(first)
     if finding is None or finding.symptom is Symptom.REUSED_OUTPUT or type(other.got) is Raised:
         return finding
     return replace(finding, symptom=Symptom.STALE)
@@ -162,6 +176,11 @@ def _follow(
     if found is not None:
         symptom = Symptom.UNSTABLE if found[0] is Symptom.DIFFERENT else found[0]
         return Finding(symptom, pair.case, before, found[1], step=step)
+    return _spoilt(subject, pair, earlier, step, before)
+
+
+def _spoilt(subject: Subject, pair: _Pair, earlier: list[_Pair], step: str, before: tuple[Case, ...]) -> Finding | None:
+    """What a call did to earlier results: changed them, or returned the memory that they lie in."""
     for previous in earlier:
         found = outcome_difference(previous.expected, previous.got, check_pinned=subject.check_pinned)
         if found is not None:
@@ -188,7 +207,9 @@ def _overwritten(live: Arguments, other: Arguments) -> Arguments:
 
 def _refilled(target: Any, source: Any) -> Any:
     if type(target) is torch.Tensor:
-        return target.copy_(source)
+        # Through data, as through a NumPy view of the same memory: the tensor's version counter does not tell.
+        target.data.copy_(source)
+        return target
     if type(target) is np.ndarray:
         np.copyto(target, source)
     elif type(target) is list:

@@ -21,6 +21,8 @@ DEVICES: Final[tuple[str, ...]] = get_args(Device)
 
 LEAST_MEMORY: Final = 512 << 20
 """Bytes below which no child process that has imported torch can live."""
+LEAST_CASE_SECONDS: Final = 0.05
+"""Seconds below which a call's time is more that of the machine than of the candidate."""
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _UNITS: Final = MappingProxyType({"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40})
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
@@ -32,7 +34,7 @@ class Options:
     """What a user can choose; the command line's common flags.
 
     Raises:
-        UsageError: a value is none of those there are, or is not a positive amount.
+        UsageError: a value is none of those there are, or is too small an amount.
     """
 
     contract: str | None = None
@@ -62,6 +64,8 @@ class Options:
         for option, seconds in (("time-limit", self.time_limit), ("case-timeout", self.case_timeout)):
             if not 0 < seconds < math.inf:
                 raise UsageError(f"--{option} {seconds}: must be a number of seconds greater than 0.")
+        if self.case_timeout < LEAST_CASE_SECONDS:
+            raise UsageError(f"--case-timeout {self.case_timeout}: must be {LEAST_CASE_SECONDS} seconds or more.")
         if self.workers < 0:
             raise UsageError(f"-n {self.workers}: must be 0 (one per core) or more.")
         parse_size(self.memory_limit)

@@ -139,12 +139,13 @@ def _emit_items(items: Sequence[tuple[str, str, Any]], source: _Source) -> None:
 
 
 def _emit_tensor(example: torch.Tensor, number: int, source: _Source) -> None:
-    if example.dtype not in INTEGERS or not example.is_cpu:
+    if example.dtype not in INTEGERS or not example.is_cpu or example.is_inference():
         raise _Unsupported
     left, right = f"e{number}", f"g{number}"
     source.tensors.append(number)
     source.lines.append(f"dtype = {left}.dtype")
     source.require(f"dtype is {right}.dtype and dtype in INTEGERS and {left}.is_cpu and {right}.is_cpu")
+    source.require(f"not {right}.is_inference()")
     source.require(f"{left}.shape == {right}.shape and {left}.stride() == {right}.stride() and {right}.is_contiguous()")
     source.lines.append(f"n{number} = {right}.nbytes; p{number} = {right}.data_ptr()")
     source.require(f"not n{number} or (p{number} and not memcmp({left}.data_ptr(), p{number}, n{number}))")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import builtins
 import gc
 import importlib
+import logging
 import os
 import random
 import resource
 import signal
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -46,7 +49,16 @@ def _settings() -> dict[str, Any]:
         "torch's inference mode": torch.is_inference_mode_enabled(),
         "torch's gradient mode": torch.is_grad_enabled(),
         "torch's deterministic mode": torch.are_deterministic_algorithms_enabled(),
+        "torch's precision of matrix products": torch.get_float32_matmul_precision(),
+        "torch's anomaly detection": torch.is_anomaly_enabled(),
         "NumPy's error handling": tuple(sorted(np.geterr().items())),
+        "NumPy's print options": tuple(sorted((name, str(value)) for name, value in np.get_printoptions().items())),
+        # Libraries add filters that keep warnings quiet when they are imported; none makes errors of them.
+        "what warnings become errors": tuple(id(item) for item in warnings.filters if item[0] == "error"),
+        "the level of logging": logging.root.manager.disable,
+        "the garbage collector's thresholds": gc.get_threshold(),
+        "the interpreter's switch interval": sys.getswitchinterval(),
+        "the names of builtins": frozenset(vars(builtins)),
         "the recursion limit": sys.getrecursionlimit(),
         "the garbage collector's switch": gc.isenabled(),
         _GC_CALLBACKS: tuple(map(id, gc.callbacks)),
@@ -78,6 +90,7 @@ _GC_CALLBACKS: Final = "the list of the garbage collector's callbacks"
 _AT_EXIT: Final = "what runs at exit"
 _HYPOTHESIS: Final = (
     *("Python's random state", "NumPy's random state", "torch's random state", "the recursion limit"),
+    "what warnings become errors",
     _GC_CALLBACKS,
 )
 _SIGNALS: Final = tuple(sorted(signal.valid_signals()))
@@ -95,11 +108,14 @@ class Surroundings:
     codes: tuple[tuple[types.FunctionType, Any], ...]
     files: dict[int, tuple[int, int]]
     """Open file descriptors, each with the device and the number of its file."""
+    modules: int
+    """How many modules had been imported."""
 
     def with_additions(self) -> Surroundings:
         """This snapshot and what importing a library adds: environment variables, functions that run at exit."""
         settings = {**self.settings, _AT_EXIT: atexit._ncallbacks()}
-        return replace(self, settings=settings, environment={**_environ, **self.environment})
+        environment = {**_environ, **self.environment}
+        return replace(self, settings=settings, environment=environment, modules=len(sys.modules))
 
     def change(self, *, in_hypothesis: bool = False) -> str | None:
         """What differs from the snapshot, as one phrase, or None. Additions of new names to modules do not count.
@@ -118,7 +134,11 @@ class Surroundings:
             settings = _settings()
         except Exception:
             return "a module's state can no longer be read"
+        # A library that is imported during a call may add what it adds when it is imported before.
+        imported = len(sys.modules) > self.modules
         for what, value in settings.items():
+            if imported and what == _AT_EXIT and value > self.settings[what]:
+                continue
             if not (in_hypothesis and what in _HYPOTHESIS) and value != self.settings[what]:
                 shown = f" from {self.settings[what]!r} to {value!r}" if isinstance(value, _SIMPLE) else ""
                 return f"{what} was changed{shown if len(shown) < 300 else ''}"
@@ -126,7 +146,7 @@ class Surroundings:
             if _environ.get(name) != text:
                 return f"the environment variable {name} was {'changed' if name in _environ else 'removed'}"
         for name in _environ:
-            if name not in self.environment:
+            if name not in self.environment and not imported:
                 return f"the environment variable {name} was added"
         for number, file in self.files.items():
             if _file(number) != file:
@@ -145,7 +165,7 @@ def take(reference: Callable[..., Any]) -> Surroundings:
     codes = tuple((function, function.__code__) for function in functions.values())
     open_files = ((number, _file(number)) for number in map(int, os.listdir("/proc/self/fd")))
     files = {number: file for number, file in open_files if file is not None}
-    return Surroundings(tuple(names), _settings(), dict(_environ), codes, files)
+    return Surroundings(tuple(names), _settings(), dict(_environ), codes, files, len(sys.modules))
 
 
 def _is_own(value: Any) -> bool:

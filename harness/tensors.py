@@ -47,6 +47,8 @@ def tensor_difference(expected: Any, got: Any, seen: Seen) -> Difference | None:
     # Only floating-point tensors have gradients, and only they or complex ones are negated or conjugated lazily.
     if dtype not in INTEGERS and any(read(expected) != read(got) for read in _FLAGS):
         return _explain_tensor(expected, got, seen)
+    if expected.is_inference() is not got.is_inference():
+        return _explain_tensor(expected, got, seen)
     if not size:
         return None
     if not right:
@@ -104,6 +106,7 @@ def _explain_tensor(expected: torch.Tensor, got: torch.Tensor, seen: Seen) -> Di
         ("device", lambda tensor: tensor.device),
         ("strides", lambda tensor: list(tensor.stride()) if tensor.numel() else []),
         *zip(("requires_grad", "conjugated", "negated"), _FLAGS, strict=True),
+        ("inference tensor", lambda tensor: tensor.is_inference()),
         ("memory", lambda tensor: "plain" if tensor.data_ptr() or not tensor.numel() else _NO_MEMORY),
     ]
     if seen.check_pinned:

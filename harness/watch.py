@@ -74,6 +74,8 @@ class Ending:
             return None
         if any(self.message(kind) for kind in ("changed", "failed", "unloadable")):
             return Symptom.CHANGED_GLOBALS if self.message("changed") else None
+        if self.how == "memory" and self.reading.phase is not Phase.CANDIDATE:
+            return None  # the reference may have taken it
         return _SYMPTOMS.get(self.how, Symptom.CRASHED)
 
     def describe(self) -> str:

@@ -17,7 +17,8 @@ def compute_causal_conv1d_metadata(
 
     Args:
         query_start_loc_p_cpu: cumulative lengths in tokens, shape (B + 1,), int32 or int64, on the CPU. Row r holds
-            ``query_start_loc_p_cpu[r + 1] - query_start_loc_p_cpu[r]`` tokens. The first entry may be any number.
+            ``query_start_loc_p_cpu[r + 1] - query_start_loc_p_cpu[r]`` tokens. The first entry may be any number from 0
+            on.
         device: where the kernel runs.
 
     Returns:

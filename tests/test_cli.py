@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from harness.case import TARGET_DEVICE, Case, CaseFile, TensorValue
 from harness.cli import app
+from harness.verdict import Result
 
 WriteCandidate = Callable[..., str]
 ToyProject = Callable[..., Path]
@@ -105,6 +106,10 @@ def test_without_a_verb_there_is_help() -> None:
         (["check", "-n", "-3"], "-n -3"),
         (["check", "-n", "x"], "-n"),
         (["check", "--stub", "x"], "--stub x"),
+        (["check", "--json", ""], "--json .: is a folder"),
+        (["check", "--junit", "."], "--junit .: is a folder"),
+        (["fuzz", "x.py::f", "--json", "-"], "--json -: is no file: write /dev/stdout"),
+        (["replay", "missing.json", "--json", "nowhere/out.json"], "there is no folder"),
         (["check", "--no-such-option"], "--no-such-option"),
         (["no-such-verb"], "no-such-verb"),
         (["list", "--contract", "unheard_of"], "no contract is named 'unheard_of'"),
@@ -147,6 +152,7 @@ def test_a_bad_case_file_is_one_clear_message(text: str, said: str, tmp_path: Pa
         ("cases = ['nowhere']", "not a folder"),
         ("candidates = ['nonsense']", "not a candidate"),
         ("stubs = {'1x' = 1}", "1x"),
+        ("stubs = {d = 1979-05-27}", "stubs.d"),
     ],
 )
 def test_a_wrong_configuration_is_one_clear_message(table: str, said: str, tmp_path: Path) -> None:
@@ -166,6 +172,21 @@ def test_a_harness_that_fails_is_one_line_and_exit_code_3(monkeypatch: pytest.Mo
     assert result.stderr.splitlines() == [
         "bitgate: the harness failed: RuntimeError: out of order. Set BITGATE_TRACEBACK=1 to see where."
     ]
+
+
+def test_a_working_folder_that_is_gone_is_one_clear_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert "the working folder: No such file" in usage_error("check")
+    assert "the working folder: No such file" in usage_error("list")
+
+
+def test_a_configured_contract_that_exits_is_one_clear_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "contract_that_exits.py").write_text("raise SystemExit(0)\n")
+    (tmp_path / "pyproject.toml").write_text('[tool.bitgate]\ncontracts = ["contract_that_exits:X"]\n')
+    assert "contract contract_that_exits:X: cannot be imported: SystemExit(0)" in usage_error("check")
 
 
 # --- checks, in processes of their own
@@ -255,13 +276,32 @@ def test_a_candidate_that_cannot_be_loaded_is_exit_code_2(tmp_path: Path) -> Non
     assert re.search(r"^equal +causal_conv1d_metadata/searchsorted", result.stdout, re.MULTILINE)
 
 
-def test_a_report_that_cannot_be_written_is_said_after_the_results(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    result = bitgate("check", *COMMIT, "--json", "file/out.json", f"{CONTRACT}/searchsorted", cwd=tmp_path)
-    assert result.returncode == 2
-    assert "verdict: equal" in result.stdout
+def test_a_report_that_cannot_be_written_is_said_after_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+
+    def check(*_: object, **__: object) -> list[Result]:
+        (tmp_path / "folder").rmdir()
+        return []
+
+    monkeypatch.setattr("harness.session.check", check)
+    result = CliRunner().invoke(app, ["check", "--json", "folder/out.json"])
+    assert result.exit_code == 2
+    assert "verdict: " in result.stdout
     assert len(result.stderr.splitlines()) == 1
-    assert "file/out.json" in result.stderr
+    assert "folder/out.json" in result.stderr
+
+
+def test_a_report_can_go_to_standard_output(tmp_path: Path) -> None:
+    arguments = ("check", *COMMIT, "--json", "/dev/stdout", f"{CONTRACT}/searchsorted")
+    with (tmp_path / "out").open("w") as stream:
+        command = [*COMMAND, *arguments]
+        subprocess.run(command, cwd=tmp_path, env=environment(), stdout=stream, timeout=300, check=True)
+    text = (tmp_path / "out").read_text()
+    document, end = json.JSONDecoder().raw_decode(text)
+    assert document["verdict"] == "equal"
+    assert "verdict: equal" in text[end:]
 
 
 def test_a_case_that_cannot_be_saved_does_not_hide_the_failure(write_candidate: WriteCandidate, tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ def test_the_default_case_folder_is_used_where_it_exists_and_can_be_switched_off
         ("cases = [1]", ["cases: expected a string", "got 1"]),
         ("cases = ['nowhere']", ["cases: ", "nowhere is not a folder", "Create it"]),
         ("stubs = ['x']", ["stubs: expected a table of names and values, got ['x']"]),
+        ("stubs = {d = 1979-05-27}", ["stubs.d: expected text", "got datetime.date(1979, 5, 27)"]),
+        ("stubs = {a = {b = [07:32:00]}}", ["stubs.a.b: expected text", "got datetime.time(7, 32)"]),
         ("contracts = ['package.module']", ["contracts: expected an import path", "got 'package.module'"]),
         ("contracts = [1]", ["contracts: expected an import path", "got 1"]),
         (f"contracts = '{'x' * 9_999}'", ["contracts: expected a list", "xxx..."]),
@@ -104,6 +106,17 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, part: st
     with pytest.raises(UsageError, match=part) as caught:
         load_config(tmp_path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["folder", "loop", "dangling"])
+def test_what_is_not_a_file_is_not_passed_over(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "pyproject.toml"
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("pyproject.toml" if kind == "loop" else "missing.toml")
+    with pytest.raises(UsageError, match=r"pyproject\.toml: is not a file"):
+        load_config(tmp_path)
 
 
 def test_a_search_can_start_at_a_file(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         ({"time_limit": 0.0}, "--time-limit 0.0"),
         ({"time_limit": float("nan")}, "--time-limit nan"),
         ({"case_timeout": -1.0}, "--case-timeout -1.0"),
+        ({"case_timeout": 1e-9}, "--case-timeout 1e-09: must be 0.05 seconds or more"),
         ({"case_timeout": float("inf")}, "--case-timeout inf"),
         ({"memory_limit": "much"}, "--memory-limit 'much'"),
         ({"workers": -1}, "-n -1"),

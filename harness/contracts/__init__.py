@@ -56,7 +56,9 @@ def _extra(path: str) -> Contract:
     module, _, name = path.partition(":")
     try:
         contract = getattr(import_module(module), name)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise UsageError(f"contract {path}: cannot be imported: {error!r}. Check [tool.bitgate] contracts.") from error
     if not isinstance(contract, Contract):
         raise UsageError(f"contract {path}: is a {type(contract).__name__}, not a harness.Contract.")

@@ -1,4 +1,8 @@
-"""Contract of the causal convolution's program tables, as vLLM's ``compute_causal_conv1d_metadata`` builds them."""
+"""Contract of the causal convolution's program tables, as vLLM's ``compute_causal_conv1d_metadata`` builds them.
+
+In the domain: cumulative lengths in int32 or int64, none negative, so that no length overflows. They may start at any
+number and may decrease. Batches whose tables do not fit into memory are not tried.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from numpy.typing import NDArray
 from harness.case import INTEGER_BITS, TARGET_DEVICE, Case, TensorValue, Value
 from harness.contract import PROFILES, Contract, Stratum
 from harness.search.space import Block, Integers, Space, TensorColumn
+from strategies.large_batches import MIXED, from_lengths, landmark_batches, malformed_landmarks
 from strategies.simpler import simpler
 from strategies.small_batches import malformed_batches, small_batches
 
@@ -105,36 +110,32 @@ def _strategy() -> SearchStrategy[Case]:
 
 def _scale(profile: str) -> Sequence[Case]:
     level = PROFILES.index(profile)
-    mixed = [0, 1, 7, 8, 9, 0, 0, 64, 65, 1, 1, 127]
     batches = [  # the buffers hold 2048 entries up to 1024 programs, twice the number of programs from there on
-        _batch([8192]),
-        _batch([8193]),
-        _batch([4096, 0, 4104]),
-        _batch((mixed * 25)[:293]),
-        _batch([0, 1, 0, 8, 1] * 250),
+        from_lengths(8192),
+        from_lengths(8193),
+        from_lengths(4096, 0, 4104),
+        from_lengths(*[0, 1, 0, 8, 1] * 250),
+        *landmark_batches(tile=TILE),
+        *malformed_landmarks(tile=TILE),
     ]
-    beyond_int32 = [_batch([17, 0, 9000, 8], start=2**31 + 5)]
+    beyond_int32 = [from_lengths(17, 0, 9000, 8, start=2**31 + 5)]
     if level >= 1:
         batches += [  # first the batches of the published benchmarks, the last of them nearly all decodes
-            _batch([2048]),
-            _batch([2048] * 32),
-            _batch([8192] * 128),
-            _batch([1] * 974 + [1024]),
-            _batch([8 * 32768 + 9, 0, 3]),
-            _batch((mixed * 417)[:5000]),
-            _batch([1, 0] * 16400 + [9]),
-            _batch([2**24 + 9, 1]),
-            _batch([8192, 0] * 2048 + [1, 9, 7]),
-            _batch([3, 0, 8200, 17], start=2**31 - 1 - 8220),
+            from_lengths(2048),
+            from_lengths(*[2048] * 32),
+            from_lengths(*[8192] * 128),
+            from_lengths(*[1] * 974, 1024),
+            from_lengths(8 * 32768 + 9, 0, 3),
+            from_lengths(*(MIXED * 417)[:5000]),
+            from_lengths(*[1, 0] * 16400, 9),
+            from_lengths(2**24 + 9, 1),
+            from_lengths(*[8192, 0] * 2048, 1, 9, 7),
+            from_lengths(3, 0, 8200, 17, start=2**31 - 1 - 8220),
         ]
-        beyond_int32 += [_batch((mixed * 100), start=2**31 - 5000), _batch([9, 0, 24, 1], start=2**53)]
+        beyond_int32 += [from_lengths(*MIXED * 100, start=2**31 - 5000), from_lengths(9, 0, 24, 1, start=2**53)]
     if level >= 2:
-        batches += [_batch([1, 0, 9] * 23000), _batch([8 * 65536 + 1] * 3)]
+        batches += [from_lengths(*[1, 0, 9] * 23000), from_lengths(*[8 * 65536 + 1] * 3)]
     return [*(case(values, dtype) for values in batches for dtype in DTYPES), *(case(v, "int64") for v in beyond_int32)]
-
-
-def _batch(lengths: list[int], start: int = 0) -> tuple[int, ...]:
-    return tuple(accumulate(lengths, initial=start))
 
 
 def _programs(lengths: Integers) -> Integers:
@@ -151,6 +152,13 @@ def _inner(empty: NDArray[np.bool_]) -> NDArray[np.bool_]:
     before = np.logical_or.accumulate(~empty, axis=1)
     after = np.logical_or.accumulate(~empty[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(before & after & empty)
+
+
+def _padded(lengths: Integers) -> NDArray[np.bool_]:
+    """Batches that are filled up with empty rows to the size of a captured graph."""
+    if lengths.shape[1] < 32:
+        return np.zeros(len(lengths), dtype=np.bool_)
+    return np.asarray((lengths[:, -8:] == 0).all(axis=1) & (lengths[:, 0] > 0))
 
 
 def _of_lengths(mask: Mask) -> Callable[[Block], NDArray[np.bool_]]:
@@ -192,6 +200,9 @@ STRATA: Final = (
     Stratum("exactly 1024 programs", _of_lengths(lambda n: _programs(n).sum(axis=1) == 1024)),
     Stratum("more than 1024 programs", _of_lengths(lambda n: _programs(n).sum(axis=1) > 1024)),
     Stratum("more than 32768 programs in one row", _of_lengths(lambda n: _some(_programs(n) > 32768)), "gate"),
+    Stratum("32 rows or more, all of one token", _of_lengths(lambda n: (n == 1).all(axis=1) & (n.shape[1] >= 32))),
+    Stratum("32 rows or more, the last 8 empty", _of_lengths(_padded)),
+    Stratum("256 rows, or one more or less", _of_rows(lambda rows: abs(rows - 256) <= 1)),
     Stratum("more than 1000 rows", _of_rows(lambda rows: rows > 1000)),
     Stratum("more than 4000 rows", _of_rows(lambda rows: rows > 4000), "gate"),
     Stratum("more than 32768 rows", _of_rows(lambda rows: rows > 32768), "gate"),

@@ -29,7 +29,8 @@ class Loaded:
     A static method comes as a plain function, a class method bound to its class, an instance method as a plain function
     whose first parameter is ``self``. ``digest`` is 16 hexadecimal digits of SHA-256 over the source that defines it:
     every statement of a slice, or the whole file of an imported module. ``definitions`` lists what a slice executed, as
-    ``module:name`` and ``stub module:name``.
+    ``module:name`` and ``stub module:name``. ``skipped`` lists module-level statements that a slice left out although
+    they may change what the function does, as ``file:line: source``.
     """
 
     function: Callable[..., Any]
@@ -37,6 +38,7 @@ class Loaded:
     file: str
     digest: str
     definitions: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 def load(spec: CandidateSpec, *, function: str, device: Device, stubs: Mapping[str, Stub]) -> Loaded:
@@ -98,9 +100,18 @@ def _import_function(module: str, qualname: str) -> Loaded:
 
 def _slice_function(tree: Tree, module: str, qualname: str, device: Device, stubs: Mapping[str, Stub]) -> Loaded:
     part = slice_function(tree, module, qualname, stubs)
-    found = _member(execute(part, module, device=device), qualname)
+    try:
+        executed = execute(part, module, device=device)
+    except LoadError:
+        if not part.extra:
+            raise
+        # What surrounds the function may need more of its module than the slice has: then it is left out, and listed.
+        part = slice_function(tree, module, qualname, stubs, surroundings=False)
+        executed = execute(part, module, device=device)
+    found = _member(executed, qualname)
     file = str(part.parts[module].module.file)
-    return Loaded(found, "sliced", _defining_file(found) or file, _digest(part), tuple(_definitions(part)))
+    definitions = tuple(_definitions(part))
+    return Loaded(found, "sliced", _defining_file(found) or file, _digest(part), definitions, part.skipped)
 
 
 def _installed_tree(module: str) -> Tree:

@@ -6,13 +6,14 @@ import ast
 import builtins
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from harness.errors import LoadError
 from harness.load.narrow import narrow_class
 from harness.load.statement import bound_name
 from harness.load.stubs import Stub, find_stub
+from harness.load.surroundings import surround
 from harness.load.targets import Target, Trees, import_targets, is_installed, name_targets, star_providers
 from harness.load.tree import Module, Tree
 from harness.load.unresolved import no_such_name, too_many_modules, unresolved_names, why_unbound
@@ -35,7 +36,8 @@ class Slice:
     """The parts of all modules that a function needs.
 
     ``stubs`` are the names (module, name) replaced by stubs; ``missing`` are names of packages that are not installed,
-    replaced by stubs too. ``later`` are modules that functions import when they are called.
+    replaced by stubs too. ``later`` are modules that functions import when they are called. ``skipped`` lists what was
+    left out and may change what the function does; ``extra`` counts those that were taken for that reason.
     """
 
     tree: Tree
@@ -43,6 +45,8 @@ class Slice:
     stubs: Mapping[tuple[str, str], Stub]
     missing: Mapping[str, Stub]
     later: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
+    extra: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,12 @@ class _Search:
     unresolved: dict[str, str] = field(default_factory=dict)
 
 
-def slice_function(tree: Tree, module: str, qualname: str, stubs: Mapping[str, Stub]) -> Slice:
+def slice_function(
+    tree: Tree, module: str, qualname: str, stubs: Mapping[str, Stub], *, surroundings: bool = True
+) -> Slice:
     """Follow every name that ``module:qualname`` needs, without executing anything of the tree.
+
+    With ``surroundings``, plain statements that may change these names are taken too; without, they are only listed.
 
     Raises:
         LoadError: the function does not exist, or names cannot be resolved: the message lists all of them.
@@ -88,12 +96,17 @@ def slice_function(tree: Tree, module: str, qualname: str, stubs: Mapping[str, S
     if narrowed is not None:
         search = _search(_Search(trees, {(module, numbers[0]): narrowed}), module, name)
         if not search.widen:
-            return _result(search)
-    return _result(_search(_Search(trees), module, name))
+            return _result(search, surroundings=surroundings)
+    return _result(_search(_Search(trees), module, name), surroundings=surroundings)
 
 
 def _search(search: _Search, module: str, name: str) -> _Search:
     _need(search, module, name, _Site(module))
+    _follow(search, module)
+    return search
+
+
+def _follow(search: _Search, module: str) -> None:
     while search.waiting and not search.widen:
         # Breadth first: what is near the function is complete when the search is given up.
         _follow_statement(search, *search.waiting.popleft())
@@ -102,7 +115,6 @@ def _search(search: _Search, module: str, name: str) -> _Search:
             imports = [number for owner, number in search.kept if owner == module]
             used = {name for number in imports for name in _tree_imports(search, source, number)} if source else set()
             raise LoadError(too_many_modules(search.trees.tree.top, MOST_MODULES, used))
-    return search
 
 
 def _tree_imports(search: _Search, source: Module, number: int) -> set[str]:
@@ -114,9 +126,46 @@ def _tree_imports(search: _Search, source: Module, number: int) -> set[str]:
     return {f"{source.absolute(node)}.{alias.name}" for alias in node.names if bound_name(node, alias) in bound}
 
 
-def _result(search: _Search) -> Slice:
+def _take(search: _Search, module: str, number: int) -> bool:
+    """Take one more statement, unless it needs an import, stub or module that the slice lacks, or a whole class."""
+    trial = replace(
+        search,
+        kept={key: set(names) for key, names in search.kept.items()},
+        seen=set(search.seen),
+        used=dict(search.used),
+        missing=dict(search.missing),
+        later=list(search.later),
+        waiting=deque(),
+        unresolved={},
+    )
+    source = search.trees.module(module)
+    assert source is not None
+    _keep(trial, source, number, "")
+    for name in source.statements[number].binds:
+        _need(trial, module, name, _Site(module))
+    try:
+        _follow(trial, module)
+    except LoadError:
+        return False
+    supplied = (trial.used, trial.missing, trial.later) == (search.used, search.missing, search.later)
+    if trial.widen or trial.unresolved or not supplied or _imports_of(trial) != _imports_of(search):
+        return False
+    if {name for name, _ in trial.kept} != {name for name, _ in search.kept}:
+        return False
+    search.kept.update(trial.kept)
+    search.seen.update(trial.seen)
+    return True
+
+
+def _imports_of(search: _Search) -> dict[tuple[str, int], set[str]]:
+    return {key: names for key, names in search.kept.items() if names}
+
+
+def _result(search: _Search, *, surroundings: bool) -> Slice:
     if search.unresolved:
         raise LoadError(unresolved_names(search.unresolved))
+    needed = len(search.kept)
+    skipped = surround(search.trees, search.kept, lambda module, number: surroundings and _take(search, module, number))
     nodes: dict[str, dict[int, ast.stmt]] = {}
     parts: dict[str, Part] = {}
     for (name, number), bound in sorted(search.kept.items()):
@@ -125,7 +174,9 @@ def _result(search: _Search) -> Slice:
             node = search.narrowed.get((name, number), module.statements[number].node)
             nodes.setdefault(name, {})[number] = _only(node, bound)
             parts[name] = Part(module, nodes[name])
-    return Slice(search.trees.tree, parts, search.used, search.missing, tuple(dict.fromkeys(search.later)))
+    later = tuple(dict.fromkeys(search.later))
+    extra = len(search.kept) - needed
+    return Slice(search.trees.tree, parts, search.used, search.missing, later, skipped, extra)
 
 
 def _only(node: ast.stmt, bound: set[str]) -> ast.stmt:

@@ -19,6 +19,8 @@ FORMS: Final = "contract/name, package.module:function or path/to/file.py::funct
 DOTTED: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 SHOWN: Final = 5
 """How many names an error message lists at most."""
+_LONGEST: Final = 8_192
+"""Characters of the longest spec: more than the longest path, 4,096 bytes, and a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,10 @@ def parse_spec(text: str, *, root: Path) -> CandidateSpec:
         UsageError: the text has none of the three forms, or the file or the registered name does not exist.
     """
     text = text.strip()
+    if not _is_utf8(text):
+        raise UsageError(f"{text!a}: is not UTF-8; rename the file, or link to it under a name that is.")
+    if len(text) > _LONGEST:
+        raise UsageError(f"{_shortened(text)}: is no candidate; write {FORMS}")
     if "::" in text:
         return _file_spec(text, root=root)
     if ".py:" in text:
@@ -122,10 +128,19 @@ def check_defined(spec: CandidateSpec) -> None:
 def _file_spec(text: str, *, root: Path) -> CandidateSpec:
     written, _, rest = text.partition("::")
     qualname = rest.replace("::", ".")
-    path = (root / Path(written).expanduser()).resolve()
-    if path.is_dir():
+    if not written:
+        raise UsageError(f"{text}: the name of the file is missing; write FILE.py{text}")
+    try:
+        path = (root / Path(written).expanduser()).resolve()
+        folder, file = path.is_dir(), path.is_file()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{_shortened(text)}: there can be no such file: {reason}") from error
+    if not _is_utf8(str(path)):
+        raise UsageError(f"{text}: {str(path)!a} is not UTF-8; rename the file or its folder.")
+    if folder:
         raise UsageError(f"{text}: {written} is a folder; name a file in it.")
-    if not path.is_file():
+    if not file:
         raise UsageError(f"{text}: there is no file {path}{_near_files(path)}")
     if path.suffix != ".py":
         raise UsageError(f"{text}: {written} is not a Python source file; name a .py file.")
@@ -190,6 +205,15 @@ def _summary(path: Path) -> str:
     except (OSError, SyntaxError, ValueError, RecursionError):
         return ""
     return docstring.splitlines()[0].strip() if docstring else ""
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether the text has no surrogate; a byte of a file name that is not UTF-8 is one."""
+    return text.encode(errors="ignore").decode() == text
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:60]}... ({len(text):,} characters)"
 
 
 def _or(names: list[str]) -> str:

@@ -98,6 +98,10 @@ def test_an_absolute_path_stays_as_it_is(write: Write) -> None:
         ("a/bb.py::f", "did you mean b.py?"),
         ("x/b.py::f", "there is no folder"),
         ("a::f", "is a folder"),
+        ("::x", "the name of the file is missing; write FILE.py::x"),
+        ("b\udcffd.py::f", r"'b\udcffd.py::f': is not UTF-8"),
+        ("~no-such-user/b.py::f", "there can be no such file"),
+        ("a/b\0.py::f", "there can be no such file"),
         ("a/b.txt::f", "not a Python source file"),
         ("a/b.py::f()", "is not a function name"),
         ("a/b:f", "write a/b.py::f"),
@@ -115,3 +119,18 @@ def test_typical_mistakes_are_answered_with_what_to_write(write: Write, text: st
         parse_spec(text, root=root)
     assert hint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["x" * 5_000 + ".py::f", "x" * 300 + ".py::f", "x" * 9_000, "x" * 9_000 + ".py"])
+def test_a_name_that_is_too_long_is_not_repeated(write: Write, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_spec(text, root=write({"b.py": ""}))
+    assert len(str(caught.value)) < 250
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused(write: Write) -> None:
+    root = write({"b.py": ""}) / "\udcff"
+    root.mkdir()
+    (root / "b.py").write_text("")
+    with pytest.raises(UsageError, match="is not UTF-8; rename the file or its folder"):
+        parse_spec("b.py::f", root=root)

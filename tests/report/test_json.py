@@ -120,7 +120,7 @@ def test_a_package_that_is_not_installed_has_an_unknown_version(monkeypatch: pyt
 
 
 def test_write_makes_the_same_file_every_time(tmp_path: Path, equal: Result, different: Result) -> None:
-    first, second = tmp_path / "a" / "report.json", tmp_path / "b.json"
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
     for path in (first, second):
         write(path, [equal, different], seed=0, environment={"python": "3"})
     assert first.read_bytes() == second.read_bytes()

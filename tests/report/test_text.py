@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.report.text import one_line, plain, write_report
+from harness.report.text import check_report_path, one_line, plain, write_report
 
 
 @pytest.mark.parametrize(
@@ -71,10 +72,91 @@ def test_one_line_has_one_line() -> None:
     assert one_line("a\nb\tc\r\nd", 100) == "a b c d"
 
 
-def test_a_report_is_written_into_a_folder_that_did_not_exist(tmp_path: Path) -> None:
-    write_report(tmp_path / "new" / "report.txt", b"text")
-    assert (tmp_path / "new" / "report.txt").read_bytes() == b"text"
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["report.txt"]
+def test_a_report_replaces_the_file_that_was_there_and_leaves_nothing_else(tmp_path: Path) -> None:
+    for content in (b"old", b"new"):
+        check_report_path(tmp_path / "report.txt")
+        write_report(tmp_path / "report.txt", content)
+        assert (tmp_path / "report.txt").read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["report.txt"]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_report_follows_a_link(tmp_path: Path, exists: bool) -> None:
+    (tmp_path / "folder").mkdir()
+    if exists:
+        (tmp_path / "folder" / "file").write_text("old")
+    (tmp_path / "link").symlink_to("folder/file")
+    check_report_path(tmp_path / "link")
+    write_report(tmp_path / "link", b"text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "folder" / "file").read_bytes() == b"text"
+
+
+def test_a_report_goes_into_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    check_report_path(tmp_path / "pipe")
+    # Open for both, which waits for nobody.
+    reader = os.open(tmp_path / "pipe", os.O_RDWR)
+    try:
+        write_report(tmp_path / "pipe", b"text")
+        assert os.read(reader, 100) == b"text"
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+def test_a_report_goes_on_where_an_open_file_is(tmp_path: Path, folder: str) -> None:
+    with (tmp_path / "file").open("wb", buffering=0) as stream:
+        stream.write(b"before ")
+        check_report_path(Path(f"{folder}/{stream.fileno()}"))
+        write_report(Path(f"{folder}/{stream.fileno()}"), b"report")
+        stream.write(b" after")
+    assert (tmp_path / "file").read_bytes() == b"before report after"
+
+
+def test_a_report_goes_into_a_pipe_that_is_open() -> None:
+    reader, writer = os.pipe()
+    try:
+        check_report_path(Path(f"/dev/fd/{writer}"))
+        write_report(Path(f"/dev/fd/{writer}"), b"text")
+        assert os.read(reader, 100) == b"text"
+        with pytest.raises(UsageError, match="open for reading only"):
+            check_report_path(Path(f"/dev/fd/{reader}"))
+    finally:
+        os.close(reader)
+        os.close(writer)
+    with pytest.raises(UsageError, match="Bad file descriptor"):
+        check_report_path(Path(f"/dev/fd/{writer}"))
+
+
+def test_a_report_can_go_to_a_device() -> None:
+    check_report_path(Path("/dev/null"))
+    write_report(Path("/dev/null"), b"text")
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", "is a folder"),
+        ("-", "write /dev/stdout"),
+        ("missing/report.txt", "there is no folder .*missing"),
+        ("file/report.txt", "there is no folder .*file"),
+        ("loop", "loop: cannot write the report"),
+        ("x" * 5_000, r"^.{,300}: cannot write the report: File name too long"),
+        ("/proc/report.txt", "/proc/report.txt: cannot write the report"),
+    ],
+)
+def test_a_path_that_takes_no_report_is_refused_without_touching_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    Path("loop").symlink_to("loop")
+    with pytest.raises(UsageError, match=said):
+        check_report_path(Path(path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "loop"]
 
 
 def test_a_report_that_cannot_be_written_names_its_path(tmp_path: Path) -> None:
