@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness.contract import Contract
 from harness.job import Target
@@ -13,6 +13,9 @@ from harness.journal import Phase
 from harness.paths import shown_path
 from harness.verdict import Result, Verdict
 from harness.watch import Ending
+
+SKIPPED_SHOWN: Final = 3
+"""Statements that a note names."""
 
 
 def blank_result(contract: Contract, target: Target, ending: Ending, *, profile: str, digest: str) -> Result:
@@ -23,6 +26,7 @@ def blank_result(contract: Contract, target: Target, ending: Ending, *, profile:
     notes = [f"it left {left} {many} ended"] if left else []
     unused = loaded.get("unused")
     notes += [f"--stub {name} was not used: check the name" for name in unused] if isinstance(unused, list) else []
+    notes += _skipped(loaded.get("skipped"))
     return Result(
         contract=contract.name,
         candidate=target.candidate,
@@ -60,3 +64,15 @@ def _source(loaded: Mapping[str, Any]) -> str:
     names = ", ".join(map(str, definitions)) if isinstance(definitions, list) else ""
     file = shown_path(Path(str(loaded.get("file"))))
     return f"{loaded.get('how')} from {file}{f': {names}' if names else ''}"
+
+
+def _skipped(statements: object) -> list[str]:
+    """What to say of module-level code that a slice left out although it may change what was executed."""
+    if not isinstance(statements, list) or not statements:
+        return []
+    shown = "; ".join(map(str, statements[:SKIPPED_SHOWN]))
+    more = f"; and {len(statements) - SKIPPED_SHOWN} more" if len(statements) > SKIPPED_SHOWN else ""
+    return [
+        f"not executed, though it may change what was: {shown}{more}. "
+        "Give the candidate as package.module:function to execute the whole module"
+    ]

@@ -101,6 +101,7 @@ def _prepare(job: Job, journal: Journal, channel: Channel) -> tuple[Subject, Sur
         digest=loaded.digest,
         definitions=list(loaded.definitions),
         unused=_unused_stubs(job, loaded.definitions),
+        skipped=list(loaded.skipped),
     )
     candidate: Function = loaded.function
     signature = signature_of(reference)

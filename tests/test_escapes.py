@@ -134,3 +134,21 @@ def test_memory_that_the_reference_takes_is_not_blamed_on_the_candidate(
 ) -> None:
     result = quick_check(write_candidate(), memory_limit="512M", profile="gate")
     assert result.verdict is not Verdict.DIFFERENT, result.finding
+
+
+def test_module_level_code_that_was_not_executed_is_named(write_candidate: WriteCandidate, quick_check: Check) -> None:
+    above = """
+    HOOKS = []
+    def hook(function):
+        HOOKS.append(function)
+        return function
+    @hook
+    def shift(table):
+        table[:1] += 1
+    """
+    body = "got = right(query_start_loc_p_cpu, device)\nfor each in HOOKS: each(got[1])\nreturn got"
+    result = quick_check(write_candidate(body, above=above))
+    assert result.verdict is Verdict.EQUAL
+    (note,) = result.notes
+    assert "not executed, though it may change what was" in note
+    assert "@hook" in note
