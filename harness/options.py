@@ -19,8 +19,8 @@ Device: TypeAlias = Literal["cpu", "cuda", "auto"]
 OBSERVE: Final[tuple[str, ...]] = get_args(Observe)
 DEVICES: Final[tuple[str, ...]] = get_args(Device)
 
-LEAST_MEMORY: Final = 512 << 20
-"""Bytes below which no child process that has imported torch can live."""
+LEAST_MEMORY: Final = 1 << 30
+"""Bytes below which a check's own memory could be taken for the candidate's."""
 LEAST_CASE_SECONDS: Final = 0.05
 """Seconds below which a call's time is more that of the machine than of the candidate."""
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
@@ -86,9 +86,9 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     size = 0 if match is None else int(float(match[1]) * _UNITS[match[2].upper()])
     if size <= 0:
-        raise UsageError(f"--memory-limit {text!r}: not a size: write for example 4G or 512M.")
+        raise UsageError(f"--memory-limit {text!r}: not a size: write for example 4G or 1536M.")
     if size < LEAST_MEMORY:
-        raise UsageError(f"--memory-limit {text!r}: torch alone needs more: give 512M at least.")
+        raise UsageError(f"--memory-limit {text!r}: torch and the large cases need more: give 1G at least.")
     return size
 
 

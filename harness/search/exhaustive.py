@@ -23,7 +23,7 @@ CHUNK: Final = 1024
 """Cases whose arguments are built together, and after which these are compared."""
 WATCHED: Final = 4096
 """Cases after which the surroundings are looked at, and at the end."""
-EXAMINED_EVERY: Final = 997
+EXAMINED_EVERY: Final = 1499
 """Every so many cases one is examined completely. A prime, so that no regular pattern of a space hides between."""
 
 
