@@ -23,6 +23,8 @@ from harness.suspicion import suspicion
 from harness.verdict import Finding, Result, StageReport, Verdict
 from harness.watch import Ending, Limits
 
+SETTLE: Final = 0.03
+"""Seconds after which a process whose guardian was killed has ended."""
 Progress = Callable[[str, int, int | None], None]
 """Called with what is running, cases done, cases to come (None: unknown)."""
 
@@ -85,7 +87,9 @@ def check_candidate(
         result = replace(result, verdict=Verdict.DIFFERENT, finding=finding)
         before = frozenset(plan.saved.glob("*.json"))
         first = _saved(result, finding, plan.saved)
-        shrinker = Shrinker(nursery, contract, target, plan.limits)
+        # A process outlives its guardian by a moment: what it runs meanwhile is not to blame.
+        settle = SETTLE if ending.how == "lost" else 0.0
+        shrinker = Shrinker(nursery, contract, target, plan.limits, settle=settle)
         result = _saved(first, shrink(shrinker, trials, finding, deadline=plan.deadline), plan.saved, final=True)
         if first.case_file not in (None, result.case_file, *before):
             _discard(first.case_file)

@@ -17,9 +17,9 @@ Function: TypeAlias = Callable[..., Any]
 Select: TypeAlias = Callable[[Any], Mapping[str, Any]]
 
 _args = BaseException.__dict__["args"].__get__
-_getpid = os.getpid
+_getpid, _getppid = os.getpid, os.getppid
 _exit = os._exit
-_PROCESS: Final = [os.getpid()]
+_PROCESS: Final = [os.getpid(), os.getppid()]
 
 
 class Raised:
@@ -46,13 +46,16 @@ class Arguments:
 
 
 def claim_process() -> None:
-    """Declare the current process to be the one that observes; a copy that a candidate forks ends itself instead."""
-    _PROCESS[0] = _getpid()
+    """Declare the current process to be the one that observes; a copy that a candidate forks ends itself instead.
+
+    So does a process whose parent a candidate has killed, before it can be taken for another case's doing.
+    """
+    _PROCESS[:] = _getpid(), _getppid()
 
 
 def end_copy() -> None:
-    """End the current process if it is a copy that a candidate has forked."""
-    if _getpid() != _PROCESS[0]:
+    """End the current process if it is a copy that a candidate has forked, or has lost its parent."""
+    if _getpid() != _PROCESS[0] or _getppid() != _PROCESS[1]:
         _exit(0)
 
 

@@ -42,6 +42,8 @@ class Shrinker:
     contract: Contract
     target: Target
     limits: Limits
+    settle: float = 0.0
+    """Seconds that a child waits after every trial."""
     deadline: float = math.inf
     """``time.monotonic()`` at which trials are broken off."""
 
@@ -51,7 +53,14 @@ class Shrinker:
         if left <= 0:
             return None
         wanted = None if symptom is None else symptom.value
-        job = Job(mode="try", target=self.target, cases=tuple(trials), symptom=wanted, seconds=min(left, LONGEST))
+        job = Job(
+            mode="try",
+            target=self.target,
+            cases=tuple(trials),
+            symptom=wanted,
+            seconds=min(left, LONGEST),
+            settle=self.settle,
+        )
         try:
             failure = failure_of(self.contract, trials, self.nursery.run(job, self.limits))
         except MessageError:

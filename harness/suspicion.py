@@ -14,6 +14,8 @@ from harness.watch import Ending
 
 SUSPECTS_TRIED: Final = 6_000
 """Suspicious cases that are examined again, one by one, to find the one to blame."""
+LOST_BEFORE: Final = 400
+"""Cases that a process may still run after its guardian was killed, until it ends itself."""
 EARLIER: Final = 8
 """Cases before a suspicious one that are run in front of it, should it fail only after other calls."""
 _SEARCHES: Final = {Entry.SPACE: "exhaustive", Entry.SCALE: "scale", Entry.REPLAY: "replay", Entry.TEXT: "property"}
@@ -54,7 +56,8 @@ def _of_an_ended_process(
 ) -> tuple[list[CaseFile], Finding | None]:
     # The candidate did it in the call that the journal names, or, if none was running, some time before.
     surely = reading.phase is Phase.CANDIDATE and ending.how != "lost"
-    ran = _ran(contract, job, reading, EARLIER if surely or ending.how == "lost" else SUSPECTS_TRIED)
+    earlier = EARLIER if surely else LOST_BEFORE if ending.how == "lost" else SUSPECTS_TRIED
+    ran = _ran(contract, job, reading, earlier)
     if not ran:
         return [], None
     *others, file = ran

@@ -31,7 +31,7 @@ from harness.search.property import search_property
 from harness.surroundings import Surroundings, take
 from harness.verdict import Finding, StageReport, Symptom
 
-_write = os.write
+_write, _sleep = os.write, time.sleep
 _dumps: Final = json.dumps
 
 
@@ -200,6 +200,8 @@ def _try(job: Job, subject: Subject, surroundings: Surroundings, channel: Channe
             change = change or surroundings.change()
             if change is not None:
                 finding = Finding(Symptom.CHANGED_GLOBALS, trial.case, trial.before, message=change)
+        if job.settle:
+            _sleep(job.settle)
         if finding is not None and (job.symptom is None or _wanted(job, trial, finding)):
             channel.send("finding", trial=index, **finding_to_json(finding))
             return
