@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from harness.contract import PROFILES, Contract
 from harness.contracts import contract_named
 from harness.errors import UsageError
 from harness.options import Options
-from harness.session import Progress, check_chosen
+from harness.session import Progress, check_chosen, replay
 from harness.supervise import Nursery
 from harness.verdict import Result, Symptom, Verdict
 
@@ -36,6 +37,10 @@ class Fault:
     symptoms: frozenset[Symptom]
     rows: int | None = None
     """The most rows that its smallest case may have, where that is more than a few."""
+    device: str | None = None
+    """The device without which it does not show."""
+    case: Path | None = None
+    """A saved case that shows it, where that takes more memory than a search may use."""
 
     @property
     def spec(self) -> str:
@@ -49,6 +54,7 @@ class Audited:
 
     fault: Fault
     result: Result
+    """Skipped where the machine has not the device that the fault needs."""
 
     @property
     def caught(self) -> bool:
@@ -92,9 +98,12 @@ def audit(
     config: Config,
     progress: Progress | None = None,
     *,
+    only_device: str | None = None,
     nursery: Nursery | None = None,
 ) -> list[Audited]:
     """Check every seeded fault of the contracts, each under the profile that must catch it.
+
+    ``only_device`` leaves out all but those that need that device.
 
     Saved cases are not replayed, and nothing is kept of what is found.
 
@@ -103,16 +112,42 @@ def audit(
         HarnessError: the harness could not do its work.
     """
     faults = [fault for contract in contracts for fault in listed_faults(contract, config.root)]
+    faults = [fault for fault in faults if only_device in (None, fault.device)]
     audited: list[Audited] = []
-    with tempfile.TemporaryDirectory(prefix="bitgate-audit-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="bitgate-audit-") as folder,
+        nullcontext(nursery) if nursery else Nursery() as running,
+    ):
         alone = replace(config, cases=())
+        devices = ("cpu", "cuda") if running.cuda_devices() else ("cpu",)
         for profile in PROFILES:
             group = [fault for fault in faults if fault.profile == profile]
-            chosen = [Chosen(fault.spec, fault.contract, config.root) for fault in group]
-            given = replace(options, profile=profile, saved=Path(folder, profile))
-            results = check_chosen(chosen, given, alone, progress, nursery=nursery)
-            audited += map(Audited, group, results)
+            shown = [fault for fault in group if fault.device is None or fault.device in devices]
+            searched = [fault for fault in shown if fault.case is None]
+            chosen = [Chosen(fault.spec, fault.contract, config.root) for fault in searched]
+            given = replace(options, profile=profile, saved=Path(folder, profile), shrink_seconds=0.0)
+            results = check_chosen(chosen, given, alone, progress, nursery=running)
+            audited += map(Audited, searched, results)
+            for fault in shown:
+                if fault.case is not None:
+                    named = replace(given, contract=fault.contract.name)
+                    (result,) = replay([fault.case], [fault.spec], named, alone, nursery=running)
+                    audited.append(Audited(fault, result))
+            audited += [Audited(fault, _skipped(fault, options)) for fault in group if fault not in shown]
     return audited
+
+
+def _skipped(fault: Fault, options: Options) -> Result:
+    return Result(
+        contract=fault.contract.name,
+        candidate=fault.spec,
+        observe=options.observe,
+        device=str(fault.device),
+        verdict=Verdict.INCONCLUSIVE,
+        profile=fault.profile,
+        reason=f"it shows on a {fault.device} device only: run the audit on a machine with one",
+        skipped=True,
+    )
 
 
 def _fault(name: str, entry: Any, contract: Contract, folder: Path) -> Fault:
@@ -126,5 +161,19 @@ def _fault(name: str, entry: Any, contract: Contract, folder: Path) -> Fault:
         raise UsageError(f"{where}: needs profile and symptoms: {error}.") from error
     if profile not in PROFILES:
         raise UsageError(f"{where}: profile {profile!r}: choose one of {', '.join(PROFILES)}.")
-    path = folder / file
-    return Fault(name=name, path=path, contract=contract, profile=profile, symptoms=symptoms, rows=entry.get("rows"))
+    rows, device = entry.get("rows"), entry.get("device")
+    if device not in (None, "cpu", "cuda"):
+        raise UsageError(f"{where}: device {device!r}: choose cpu or cuda, or leave it out.")
+    case = folder / str(entry["case"]) if "case" in entry else None
+    if case is not None and not case.is_file():
+        raise UsageError(f"{where}: case {entry['case']!r}: there is no such file in that folder.")
+    return Fault(
+        name=name,
+        path=folder / file,
+        contract=contract,
+        profile=profile,
+        symptoms=symptoms,
+        rows=rows,
+        device=device,
+        case=case,
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from harness.drawn import DrawnValue
 from harness.errors import UsageError
 from harness.value import (
     DTYPES,
@@ -36,6 +39,7 @@ __all__ = [
     "Case",
     "CaseFile",
     "DeviceValue",
+    "DrawnValue",
     "ListValue",
     "Number",
     "TensorValue",
@@ -46,6 +50,8 @@ __all__ = [
 
 FORMAT: Final = 1
 """Version of the case file format, written as ``bitgate_case``."""
+_CALLED_MODULES: Final = re.compile(r"(?<![\w.])([a-z_]\w*(?:\.[a-z_]\w*)*)\.\w+\(").findall
+"""What stands before the last dot of every function that is called in a Python expression."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,26 +81,44 @@ class Case:
 
     def size(self) -> int:
         """Number of elements in all arguments together: a rough measure for "smaller"."""
-        return sum(len(v.data) for v in self.arguments.values() if isinstance(v, TensorValue | ArrayValue | ListValue))
+        return sum(map(_elements, self.arguments.values()))
 
     def to_json(self) -> dict[str, Any]:
         """The case as an object for ``json.dumps``; the inverse is :func:`case_from_json`."""
         arguments = {name: value_to_json(value) for name, value in self.arguments.items()}
         return {"bitgate_case": FORMAT, "contract": self.contract, "arguments": arguments}
 
-    def to_python(self, function: str, *, device: str = "cpu") -> str:
-        """The case as Python source that builds the arguments and calls ``function`` with them by name."""
+    def to_python(
+        self, function: str, *, device: str = "cpu", derived: Mapping[str, str] = MappingProxyType({})
+    ) -> str:
+        """The case as Python source that builds the arguments and calls ``function`` with them by name.
+
+        ``derived`` are arguments that no case holds, as expressions of the others' names in which functions of modules
+        are written in full (``package.module.function(x)``).
+        """
         lines: list[str] = []
         passed: list[str] = []
         for name, value in self.arguments.items():
             source = value_to_python(value, device)
-            if isinstance(value, TensorValue | ArrayValue):
+            # What is derived refers to arguments by name.
+            if derived or isinstance(value, TensorValue | DrawnValue | ArrayValue):
                 lines.append(f"{name} = {source}")
                 source = name
             passed.append(f"{name}={source}")
+        for name, source in derived.items():
+            lines.append(f"{name} = {source}")
+            passed.append(f"{name}={name}")
         modules = [("struct", "struct."), ("torch", "torch."), ("numpy as np", "np.")]
         text = "\n".join([*lines, f"{function}({', '.join(passed)})"])
-        return "\n".join([*(f"import {module}" for module, use in modules if use in text), text])
+        called = {module for source in derived.values() for module in _CALLED_MODULES(source)}
+        imports = [module for module, use in modules if use in text] + sorted(called - {*self.arguments})
+        return "\n".join([*(f"import {module}" for module in imports), text])
+
+
+def _elements(value: Value) -> int:
+    if isinstance(value, DrawnValue):
+        return math.prod(value.shape)
+    return len(value.data) if isinstance(value, TensorValue | ArrayValue | ListValue) else 0
 
 
 def case_from_json(document: object, *, source: str = "case") -> Case:

@@ -14,7 +14,7 @@ from harness.contract import Contract
 from harness.frozen import verify
 from harness.job import Job, Target
 from harness.journal import Reading
-from harness.message import MessageError, stage_from_json
+from harness.message import MessageError, measures_from_json, notes_from_json, stage_from_json
 from harness.outcome import blank_result, unfinished
 from harness.search.profile import Profile
 from harness.shrink import Shrinker, shrink
@@ -38,6 +38,7 @@ class Plan:
     deadline: float
     """``time.monotonic()`` at which the search must have ended."""
     limits: Limits
+    shrink_seconds: float | None = None
     replayed: tuple[CaseFile, ...] = ()
     saved: Path
     """Folder for counterexamples."""
@@ -54,17 +55,18 @@ def check_candidate(
     """
     started = time.monotonic()
     digest = verify(contract)
+    examples = contract.examples.get(plan.profile.name, plan.profile.examples)
     job = Job(
         mode="search",
         target=target,
         profile=plan.profile.name,
         seed=plan.seed,
-        examples=plan.profile.examples,
+        examples=examples,
         seconds=max(plan.deadline - started, 0.0),
         database=None if plan.database is None else str(plan.database),
         cases=tuple(case for case in plan.replayed if case.case.contract == contract.name),
     )
-    known = len(contract.space(plan.profile.name)) + plan.profile.examples + len(job.cases)
+    known = len(contract.space(plan.profile.name)) + examples + len(job.cases)
     expected = None if plan.profile.open_ended else known
 
     def on_progress(reading: Reading) -> None:
@@ -80,6 +82,10 @@ def check_candidate(
         # First: what a candidate has done to the process can make everything else that is said nonsense.
         trials, finding = suspicion(contract, job, ending)
         result = _with_stages(result, contract, ending)
+        measured = ending.message("measures")
+        result = result if measured is None else replace(result, measures=measures_from_json(measured))
+        skipped = ending.message("skipped")
+        result = result if skipped is None else replace(result, notes=(*result.notes, *notes_from_json(skipped)))
     except MessageError as error:
         result = replace(result, reason=f"the child process sent a malformed message ({error}); run again.")
     if finding is not None:
@@ -89,13 +95,17 @@ def check_candidate(
         first = _saved(result, finding, plan.saved)
         # A process outlives its guardian by a moment: what it runs meanwhile is not to blame.
         settle = SETTLE if ending.how == "lost" else 0.0
-        shrinker = Shrinker(nursery, contract, target, plan.limits, settle=settle)
-        result = _saved(first, shrink(shrinker, trials, finding, deadline=plan.deadline), plan.saved, final=True)
+        shrinker = Shrinker(nursery, contract, target, plan.limits, search=finding.search, settle=settle)
+        result = _saved(first, _smallest(shrinker, trials, finding, plan), plan.saved, final=True)
         if first.case_file not in (None, result.case_file, *before):
             _discard(first.case_file)
     else:
         result = _judge(result, plan, ending, contract.minimum_cases)
     return replace(result, seconds=time.monotonic() - started)
+
+
+def _smallest(shrinker: Shrinker, trials: list[CaseFile], finding: Finding, plan: Plan) -> Finding:
+    return shrink(shrinker, trials, finding, deadline=plan.deadline, budget=plan.shrink_seconds)
 
 
 def _with_stages(result: Result, contract: Contract, ending: Ending) -> Result:

@@ -12,6 +12,7 @@ from harness.contracts import all_contracts, contract_for_function, contract_nam
 from harness.errors import UsageError
 from harness.load.spec import check_defined, near, parse_spec, registered_candidates
 from harness.load.stubs import stubs_from_config
+from harness.load.traits import Traits, traits_of
 from harness.options import Options
 from harness.verdict import Result
 
@@ -24,6 +25,12 @@ class Chosen:
     contract: Contract
     root: Path
     """Folder that a relative path or an import path in ``spec`` starts from."""
+    named: bool = True
+    """Whether somebody asked for it by name: then a check that cannot run is inconclusive, and not skipped."""
+
+    def traits(self) -> Traits:
+        """What the candidate says of itself."""
+        return traits_of(parse_spec(self.spec, root=self.root))
 
 
 def choose(specs: Sequence[str], options: Options, config: Config) -> list[Chosen]:
@@ -38,7 +45,7 @@ def choose(specs: Sequence[str], options: Options, config: Config) -> list[Chose
     if specs:
         return [_choose_one(spec, only, config, Path.cwd()) for spec in specs]
     chosen = [
-        Chosen(f"{contract}/{candidate.name}", contracts[contract], config.root)
+        Chosen(f"{contract}/{candidate.name}", contracts[contract], config.root, named=False)
         for contract, candidates in registered_candidates().items()
         if contract in contracts
         for candidate in candidates
@@ -63,6 +70,11 @@ def contracts_of(config: Config) -> dict[str, Contract]:
 def functions_of(results: Iterable[Result], config: Config) -> dict[str, str]:
     """The reference's function name of every contract among the results."""
     return {r.contract: contract_named(r.contract, config.contracts).function for r in results}
+
+
+def needs_of(results: Iterable[Result], config: Config) -> dict[str, tuple[str, ...]]:
+    """The packages that every contract among the results needs."""
+    return {r.contract: contract_named(r.contract, config.contracts).needs for r in results}
 
 
 def _choose_one(spec: str, only: Contract | None, config: Config, root: Path) -> Chosen:

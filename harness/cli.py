@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 from rich.console import Console
@@ -14,7 +16,7 @@ from rich.console import Console
 from harness import session
 from harness.audit import audit as run_audit
 from harness.audit import audited_contracts
-from harness.choice import functions_of
+from harness.choice import functions_of, needs_of
 from harness.config import Config, load_config
 from harness.errors import BitgateError, HarnessError, UsageError
 from harness.flags import (
@@ -100,26 +102,23 @@ def check(
     more. A failure is shrunk, saved under .bitgate/cases and shown with the command that runs it again.
     """
 
-    def work() -> ExitCode:
-        options = Options(
+    _run(
+        partial(session.check, candidates or []),
+        lambda: _options(
             contract=contract,
-            profile=profile.value,
-            observe=observe.value,
-            device=device.value,
+            profile=profile,
+            observe=observe,
+            device=device,
             seed=seed,
             time_limit=time_limit,
             case_timeout=case_timeout,
             memory_limit=memory_limit,
             workers=workers,
-            stubs=tuple(stub or ()),
-        )
-        config = _config()
-        _check_reports(json, junit_file)
-        with progress() as bar:
-            results = session.check(candidates or [], options, config, bar.update)
-        return _report(results, config, json, junit_file)
-
-    _guarded(work)
+            stubs=stub,
+        ),
+        json,
+        junit_file,
+    )
 
 
 @app.command(epilog=EXIT_CODES)
@@ -138,23 +137,20 @@ def replay(
 ) -> None:
     """Run saved cases again."""
 
-    def work() -> ExitCode:
-        options = Options(
+    _run(
+        partial(session.replay, cases, candidate or []),
+        lambda: _options(
             contract=contract,
-            observe=observe.value,
-            device=device.value,
+            observe=observe,
+            device=device,
             case_timeout=case_timeout,
             memory_limit=memory_limit,
             workers=workers,
-            stubs=tuple(stub or ()),
-        )
-        config = _config()
-        _check_reports(json, junit_file)
-        with progress() as bar:
-            results = session.replay(cases, candidate or [], options, config, bar.update)
-        return _report(results, config, json, junit_file)
-
-    _guarded(work)
+            stubs=stub,
+        ),
+        json,
+        junit_file,
+    )
 
 
 @app.command(epilog=EXIT_CODES, short_help="Search on with new seeds.")
@@ -174,25 +170,22 @@ def fuzz(
 ) -> None:
     """Check one candidate under the nightly profile, in several processes with a seed each, for as long as asked."""
 
-    def work() -> ExitCode:
-        options = Options(
+    _run(
+        partial(session.fuzz, candidate),
+        lambda: _options(
             contract=contract,
-            observe=observe.value,
-            device=device.value,
+            observe=observe,
+            device=device,
             seed=seed,
             time_limit=parse_span(span),
             case_timeout=case_timeout,
             memory_limit=memory_limit,
             workers=processes,
-            stubs=tuple(stub or ()),
-        )
-        config = _config()
-        _check_reports(json, junit_file)
-        with progress() as bar:
-            results = session.fuzz(candidate, options, config, bar.update)
-        return _report(results, config, json, junit_file)
-
-    _guarded(work)
+            stubs=stub,
+        ),
+        json,
+        junit_file,
+    )
 
 
 @app.command(
@@ -214,7 +207,31 @@ def audit(
         with progress() as bar:
             audited = run_audit(chosen, options, config, bar.update)
         show_audit(audited, Console())
-        return ExitCode.EQUAL if all(item.caught for item in audited) else ExitCode.DIFFERENT
+        return ExitCode.EQUAL if all(item.caught or item.result.skipped for item in audited) else ExitCode.DIFFERENT
+
+    _guarded(work)
+
+
+def _options(*, stubs: list[str] | None, **given: Any) -> Options:
+    """The options of a verb, with the words of the command line's enumerations as plain text."""
+    plain = {name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
+    return Options(stubs=tuple(stubs or ()), **plain)
+
+
+def _run(
+    verb: Callable[[Options, Config, session.Progress], list[Result]],
+    options: Callable[[], Options],
+    json_file: Path | None,
+    junit_file: Path | None,
+) -> None:
+    """Carry out a verb that checks candidates, and report what came of it."""
+
+    def work() -> ExitCode:
+        chosen, config = options(), _config()
+        _check_reports(json_file, junit_file)
+        with progress() as bar:
+            results = verb(chosen, config, bar.update)
+        return _report(results, config, json_file, junit_file)
 
     _guarded(work)
 
@@ -243,12 +260,12 @@ def _report(results: list[Result], config: Config, json_file: Path | None, junit
     try:
         # Files first: whoever reads our output may close it early.
         if json_file is not None:
-            seed = next((result.seed for result in results), 0)
+            seed = next((result.seed for result in results if not result.skipped), 0)
             json_report.write(json_file, results, seed=seed, environment=json_report.environment())
         if junit_file is not None:
             junit.write(junit_file, results, functions=functions)
     finally:
-        show(results, Console(), functions=functions)
+        show(results, Console(), functions=functions, needs=needs_of(results, config))
     return exit_code(results)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.search.space import Block, Space, block_of
 
 if TYPE_CHECKING:
+    import torch
     from hypothesis.strategies import SearchStrategy
 
 PROFILES: Final = ("commit", "gate", "premerge", "nightly")
@@ -35,6 +36,36 @@ class Stratum:
     def required(self, profile: str) -> bool:
         """Whether a verdict of equal under ``profile`` needs a case of this stratum."""
         return PROFILES.index(profile) >= PROFILES.index(self.required_from)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """An argument that follows from the others, so that no case holds it.
+
+    ``make`` gets the other live arguments by name; ``source`` is the same as a Python expression of their names.
+    """
+
+    make: Callable[[Mapping[str, Any]], Any]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A kernel that is launched with what a function returned, as its caller would launch it.
+
+    ``prepare`` makes everything else that one launch on a case needs, and returns a function that takes the returned
+    value, launches the kernel, and returns what the kernel left behind; it must not wait for the device.
+    """
+
+    name: str
+    cases: Callable[[str, bool], Sequence[Case]]
+    """The cases for a profile; the second argument says whether kernels are compiled (they run on a GPU) or, a thousand
+    times slower, interpreted."""
+    fits: Callable[[Case, bool], bool]
+    """Whether a case can be launched at all, and in reasonable time; the second argument is as above."""
+    prepare: Callable[[Case, torch.device], Callable[[Any], Any]]
+    needs: tuple[str, ...] = ()
+    """Packages without which it cannot run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +102,37 @@ class Contract:
     """How many executed cases a verdict of equal needs, where the domain is too small for the profiles' numbers."""
     fresh_outputs: bool = True
     """Whether the reference returns new memory on every call, so that a candidate must too."""
+    needs: tuple[str, ...] = ()
+    """Packages without which no candidate can run."""
+    examples: Mapping[str, int] = field(default_factory=dict)
+    """How many cases the property search draws under a profile, where calls take too long for the profile's number."""
+    derived: Mapping[str, Derived] = field(default_factory=dict)
+    """Arguments of the function that no case holds."""
+    guarded: bool = False
+    """Whether tensors lie between poisoned bands (:mod:`harness.guard`): for functions that launch kernels."""
+    exact: Callable[[Case], bool] | None = None
+    """Whether every result is exact in floating point on a case, whatever the order of the operations. On other cases
+    the reference is a loop with the same meaning and other roundings, and a peer stands in for it. None: always."""
+    peers: tuple[str, ...] = ()
+    """Registered candidates that stand in for the reference where results are not exact: the first that is not the
+    candidate itself."""
+    measure: Callable[[Case, Any], Mapping[str, float]] | None = None
+    """Numbers worth knowing of what a candidate returned on a case that is not exact; they decide nothing. The largest
+    of each name is reported."""
+    probes: tuple[Probe, ...] = ()
+    """Kernels that are launched with what the function returns."""
+    compiled_scale: Callable[[str], Sequence[Case]] | None = None
+    """Further large cases, which only kernels that are compiled for a GPU get through."""
 
     @property
     def function(self) -> str:
         """The reference's function name, under which an in-tree candidate defines its version."""
         return self.reference.partition(":")[2]
+
+    def large_cases(self, profile: str, device: str) -> Sequence[Case]:
+        """The large cases of a check on ``device`` (``cpu`` or ``cuda``)."""
+        further = self.compiled_scale if device == "cuda" else None
+        return [*self.scale(profile), *(() if further is None else further(profile))]
 
     def check_case(self, case: Case) -> None:
         """Check that a case read from a file has this contract's arguments, of the right kinds.

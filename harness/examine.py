@@ -13,8 +13,11 @@ import torch
 from harness.case import Case
 from harness.compare import compare
 from harness.contract import Contract
+from harness.errors import HarnessError
+from harness.guard import PATTERNS as GUARD_PATTERNS
+from harness.guard import Allocations, Guard, out_of_bounds
 from harness.journal import Journal
-from harness.materialise import Signature, live_case
+from harness.materialise import Signature, guarded_case, live_case
 from harness.memory import Extent, extents_of, leaves, parts, shared, shared_container
 from harness.observe import Arguments, Function, Raised, call, check_observable, outcome_difference
 from harness.poison import PATTERNS, poison_array_cache, set_pattern
@@ -43,20 +46,47 @@ class Subject:
     signature: Signature
     device: torch.device
     journal: Journal
+    peer: Function | None = None
+    """What stands in for the reference on cases where its results are not exact."""
     check_pinned: bool = False
     history: deque[Case] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     """The last calls of the examinations that found nothing: what a candidate with a memory may have in it."""
-    held: deque[_Pair] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    held: deque[Pair] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     """What small calls of earlier examinations returned: it must stay as it was, whatever is called later."""
+    measures: dict[str, float] = field(default_factory=dict)
+    """The largest of each number that the contract measures."""
+
+    def truth(self, case: Case) -> Function:
+        """What says what is right on a case: the frozen reference, or a peer where only the peer's bits can be had."""
+        exact = self.contract.exact
+        return self.reference if self.peer is None or exact is None or exact(case) else self.peer
+
+    def measure(self, case: Case, returned: Any) -> None:
+        """Note what the contract measures of a returned value whose results are not exact."""
+        exact, measure = self.contract.exact, self.contract.measure
+        if measure is None or exact is None or exact(case) or type(returned) is Raised:
+            return
+        for name, number in measure(case, returned).items():
+            self.measures[name] = max(number, self.measures.get(name, number))
+
+    def live(self, case: Case) -> Arguments:
+        """New live arguments of a case, without guard bands."""
+        return live_case(case, self.signature, self.device, derived=self.contract.derived)
 
 
 @dataclass(slots=True)
-class _Pair:
-    """One call of both sides on one case: live arguments and outcomes."""
+class Pair:
+    """One call of both sides on one case: live arguments and outcomes.
+
+    ``guards`` are those of the arguments, ``fresh`` those of what the call allocated; the reference's first.
+    """
 
     case: Case
     left: Arguments
     right: Arguments
+    guards: tuple[list[Guard], list[Guard]] = field(default_factory=lambda: ([], []))
+    pattern: int = GUARD_PATTERNS[0]
+    fresh: tuple[list[Guard], list[Guard]] = field(default_factory=lambda: ([], []))
     expected: Any = None
     got: Any = None
     _extents: list[Extent] | None = None
@@ -67,18 +97,31 @@ class _Pair:
             self._extents = [] if type(self.got) is Raised else extents_of(self.got)
         return self._extents
 
-    def run(self, subject: Subject, known: _Pair | None = None) -> None:
+    def run(self, subject: Subject, known: Pair | None = None) -> None:
         """Call both sides; the reference only where its outcome is not ``known`` from an earlier, equal call."""
         if known is None:
-            self.expected = call(subject.reference, self.left.positional, self.left.keyword)
+            self.expected = self._call(subject, subject.truth(self.case), self.left, self.fresh[0])
         else:
             self.expected = known.expected
         subject.journal.again()
-        self.got = call(subject.candidate, self.right.positional, self.right.keyword)
+        self.got = self._call(subject, subject.candidate, self.right, self.fresh[1])
         subject.journal.end()
+
+    def _call(self, subject: Subject, function: Function, arguments: Arguments, fresh: list[Guard]) -> Any:
+        if not subject.contract.guarded:
+            return call(function, arguments.positional, arguments.keyword)
+        with Allocations(self.pattern, trusted=function is not subject.candidate) as allocations:
+            outcome = call(function, arguments.positional, arguments.keyword)
+        fresh.extend(allocations.guards)
+        return outcome
 
     def difference(self, subject: Subject) -> tuple[Symptom, Difference] | None:
         """How the outcomes differ, or the arguments after the call, or the memory that both share."""
+        beside = out_of_bounds([*self.guards[1], *self.fresh[1]])
+        if beside is not None:
+            return Symptom.OUT_OF_BOUNDS, beside
+        if out_of_bounds([*self.guards[0], *self.fresh[0]]) is not None:
+            raise HarnessError(f"the reference writes out of bounds on case {self.case.digest}. Correct it.")
         names = subject.signature.names
         left, right = self.left.named(names), self.right.named(names)
         if type(self.expected) is Raised or type(self.got) is Raised:
@@ -95,13 +138,23 @@ class _Pair:
         return (Symptom.MUTATED_INPUT if mutated else Symptom.DIFFERENT), _relabelled(difference)
 
 
-def pair_of(subject: Subject, case: Case) -> _Pair:
+def pair_of(subject: Subject, case: Case, pattern: int = GUARD_PATTERNS[0]) -> Pair:
     """Fresh live arguments for both sides."""
-    return _Pair(
-        case,
-        live_case(case, subject.signature, subject.device),
-        live_case(case, subject.signature, subject.device),
-    )
+    if subject.contract.guarded:
+        (left, left_guards), (right, right_guards) = (
+            guarded_case(case, subject.signature, subject.device, derived=subject.contract.derived, pattern=pattern)
+            for _ in ("left", "right")
+        )
+        return Pair(case, left, right, (left_guards, right_guards), pattern)
+    return Pair(case, subject.live(case), subject.live(case))
+
+
+def examine_once(subject: Subject, case: Case) -> Finding | None:
+    """Judge the call itself and nothing that comes after it."""
+    pair = pair_of(subject, case)
+    pair.run(subject)
+    found = pair.difference(subject)
+    return None if found is None else Finding(found[0], case, (), found[1])
 
 
 def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> Finding | None:
@@ -125,9 +178,9 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
     first.run(subject)
     check_observable(case, first.expected)
     # A frozen reference that leaves its arguments alone gives the same value again: no need to wait for it.
+    # Not where what nobody wrote is looked at: it shows the pattern of the call.
     names = subject.signature.names
-    untouched = live_case(case, subject.signature, subject.device).named(names)
-    pure = compare(untouched, first.left.named(names)) is None
+    pure = not subject.contract.guarded and compare(subject.live(case).named(names), first.left.named(names)) is None
     known = first if pure else None
     found = first.difference(subject)
     if found is not None:
@@ -135,10 +188,11 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
     finding = _spoilt(subject, first, held, EARLIER, before)
     if finding is not None:
         return finding
+    subject.measure(case, first.got)
 
     set_pattern(PATTERNS[1])
     poison_array_cache(_sizes(first), PATTERNS[1])
-    second = _Pair(case, first.left, first.right)
+    second = Pair(case, first.left, first.right, first.guards, GUARD_PATTERNS[1])
     finding = _follow(subject, second, known, [first], SECOND, before)
     set_pattern(PATTERNS[0])
     if finding is not None:
@@ -153,13 +207,15 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
     found = other.difference(subject)
     if found is not None:
         return Finding(found[0], twin, (*before, case, case), found[1], step=TWIN)
-    back = pair_of(subject, case)
+    back = pair_of(subject, case, GUARD_PATTERNS[1])
     finding = _follow(subject, back, known, [first, second, other], BACK, (*before, case, twin))
     if finding is not None:
         return finding
-    fresh = live_case(twin, subject.signature, subject.device)
-    changed = _Pair(case, _overwritten(back.left, fresh), _overwritten(back.right, fresh))
+    left, right = (_overwritten(side, subject.live(twin)) for side in (back.left, back.right))
+    changed = Pair(twin, left, right, back.guards, GUARD_PATTERNS[1])
     finding = _follow(subject, changed, other if pure else None, [first, second, other, back], IN_PLACE, before)
+    if finding is not None:
+        finding = replace(finding, case=case)
     if finding is None and sum(end - start for start, end, _ in first.extents()) <= HELD_BYTES:
         subject.held.append(first)
     if finding is None or finding.symptom is Symptom.REUSED_OUTPUT or type(other.got) is Raised:
@@ -168,7 +224,7 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
 
 
 def _follow(
-    subject: Subject, pair: _Pair, known: _Pair | None, earlier: list[_Pair], step: str, before: tuple[Case, ...]
+    subject: Subject, pair: Pair, known: Pair | None, earlier: list[Pair], step: str, before: tuple[Case, ...]
 ) -> Finding | None:
     """Run a later call and judge it, what it did to earlier results, and whether it shares memory with them."""
     pair.run(subject, known)
@@ -179,7 +235,7 @@ def _follow(
     return _spoilt(subject, pair, earlier, step, before)
 
 
-def _spoilt(subject: Subject, pair: _Pair, earlier: list[_Pair], step: str, before: tuple[Case, ...]) -> Finding | None:
+def _spoilt(subject: Subject, pair: Pair, earlier: list[Pair], step: str, before: tuple[Case, ...]) -> Finding | None:
     """What a call did to earlier results: changed them, or returned the memory that they lie in."""
     for previous in earlier:
         found = outcome_difference(previous.expected, previous.got, check_pinned=subject.check_pinned)
@@ -237,7 +293,7 @@ def _place(path: str) -> str:
     return f"argument {name}{below if bracket else ''}"
 
 
-def _sizes(pair: _Pair) -> list[int]:
+def _sizes(pair: Pair) -> list[int]:
     """Sizes in bytes that a candidate is likely to allocate: as many elements as went in or came out, of any width."""
     seen = [pair.expected, pair.left.positional, list(pair.left.keyword.values())]
     counts = {leaf.nbytes // leaf.itemsize for value in seen if type(value) is not Raised for _, leaf in leaves(value)}

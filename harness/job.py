@@ -56,6 +56,8 @@ class Job:
     cases: tuple[CaseFile, ...] = ()
     symptom: str | None = None
     """What a trial must fail with to end the trials; None: anything."""
+    search: str = ""
+    """The search that a trial's failure was found by, and is to be seen by again; empty: all that there are."""
     settle: float = 0.0
     """Seconds to wait after every trial, for what a candidate sets off to happen before the next one."""
     token: str = ""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 
-from harness.case import ArrayValue, Case, DeviceValue, ListValue, TensorValue, Value
+from harness.case import ArrayValue, Case, DeviceValue, DrawnValue, ListValue, TensorValue, Value
+from harness.contract import Derived
 from harness.errors import HarnessError, LoadError
+from harness.guard import Allocations, Guard, guarded
+from harness.layout import row_major, span
 from harness.observe import Arguments
 from harness.search.space import Block, TensorColumn
 
@@ -70,10 +74,13 @@ def signature_of(function: Callable[..., Any]) -> Signature:
 
 def live_value(value: Value, device: torch.device) -> Any:
     """One live argument; every call makes a new object."""
-    if isinstance(value, TensorValue):
-        tensor = torch.tensor(value.data, dtype=getattr(torch, value.dtype))
-        if value.shape != (len(value.data),):
-            tensor = tensor.reshape(value.shape)
+    if isinstance(value, TensorValue | DrawnValue):
+        tensor = _elements(value)
+        if value.strides or value.offset:
+            strides = value.strides or row_major(value.shape)
+            place = device if value.device == "target" else torch.device("cpu")
+            room = torch.empty(value.offset + span(value.shape, strides), dtype=tensor.dtype, device=place)
+            return room.as_strided(value.shape, strides, value.offset).copy_(tensor)
         return tensor.to(device) if value.device == "target" else tensor
     if isinstance(value, ArrayValue):
         return np.array(value.data, dtype=value.dtype).reshape(value.shape)
@@ -84,9 +91,44 @@ def live_value(value: Value, device: torch.device) -> Any:
     return value
 
 
-def live_case(case: Case, signature: Signature, device: torch.device) -> Arguments:
-    """The live arguments of one case."""
-    return signature.bind({name: live_value(value, device) for name, value in case.arguments.items()})
+def live_case(
+    case: Case, signature: Signature, device: torch.device, *, derived: Mapping[str, Derived] = MappingProxyType({})
+) -> Arguments:
+    """The live arguments of one case, those that are ``derived`` from them included."""
+    values = {name: live_value(value, device) for name, value in case.arguments.items()}
+    return signature.bind(values | {name: item.make(values) for name, item in derived.items()})
+
+
+def guarded_case(
+    case: Case, signature: Signature, device: torch.device, *, derived: Mapping[str, Derived], pattern: int
+) -> tuple[Arguments, list[Guard]]:
+    """What :func:`live_case` returns, with every tensor between guard bands that hold ``pattern``."""
+    values: dict[str, Any] = {}
+    guards: list[Guard] = []
+    for name, value in case.arguments.items():
+        if isinstance(value, TensorValue | DrawnValue):
+            place = device if value.device == "target" else torch.device("cpu")
+            strides = value.strides or row_major(value.shape)
+            dtype = getattr(torch, value.dtype)
+            values[name], guard = guarded(f"argument {name}", dtype, value.shape, strides, value.offset, place, pattern)
+            values[name].copy_(_elements(value))
+            guards.append(guard)
+        else:
+            values[name] = live_value(value, device)
+    with Allocations(pattern) as allocations:
+        made = {name: item.make(values) for name, item in derived.items()}
+    return signature.bind(values | made), [*guards, *allocations.guards]
+
+
+def _elements(value: TensorValue | DrawnValue) -> torch.Tensor:
+    """A contiguous tensor in main memory with a value's elements."""
+    dtype = getattr(torch, value.dtype)
+    if isinstance(value, DrawnValue):
+        drawn = torch.empty(value.shape, dtype=dtype).copy_(torch.from_numpy(value.elements()))
+        # Which of its NaNs a conversion makes depends on the processor and on the number of elements.
+        return drawn.masked_fill_(drawn.isnan(), torch.nan)
+    tensor = torch.tensor(value.data, dtype=dtype)
+    return tensor if value.shape == (len(value.data),) else tensor.reshape(value.shape)
 
 
 def live_block(
@@ -108,7 +150,7 @@ def live_block(
         else:
             columns[name] = backing[name] = [live_value(value, device) for value in column.values[start:stop]]
     for name, value in block.fixed.items():
-        if isinstance(value, TensorValue | ArrayValue | ListValue):
+        if isinstance(value, TensorValue | DrawnValue | ArrayValue | ListValue):
             columns[name] = backing[name] = [live_value(value, device) for _ in range(start, stop)]
         else:
             columns[name] = repeat(live_value(value, device), stop - start)

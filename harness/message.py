@@ -110,6 +110,30 @@ def stage_from_json(document: Mapping[str, Any]) -> tuple[StageReport, dict[str,
     return report, strata
 
 
+def measures_from_json(document: Mapping[str, Any]) -> dict[str, float]:
+    """Read what was measured.
+
+    Raises:
+        MessageError: it is not numbers by name.
+    """
+    values = field(document, "values", dict)
+    if not all(type(number) is float for number in values.values()):
+        raise MessageError("field 'values' holds something else than numbers")
+    return {str(name)[:200]: number for name, number in values.items()}
+
+
+def notes_from_json(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read what a reader should know.
+
+    Raises:
+        MessageError: it is not a list of sentences.
+    """
+    notes = field(document, "notes", list)
+    if not all(type(note) is str for note in notes):
+        raise MessageError("field 'notes' holds something else than sentences")
+    return tuple(notes)
+
+
 def field(document: Mapping[str, Any], name: str, kind: type[T]) -> T:
     """One field of a message, which must be of exactly this type."""
     value = document.get(name)

@@ -53,6 +53,8 @@ class Options:
     """Candidates checked at the same time; 0: one per core."""
     stubs: tuple[str, ...] = ()
     """Replacements for names in a candidate's source tree, ``NAME=VALUE``."""
+    shrink_seconds: float | None = None
+    """Seconds that it may take to make a failure small; None: as long as is sensible."""
     saved: Path | None = None
     """Folder for counterexamples; None: the project's."""
 

@@ -26,7 +26,7 @@ def blank_result(contract: Contract, target: Target, ending: Ending, *, profile:
     notes = [f"it left {left} {many} ended"] if left else []
     unused = loaded.get("unused")
     notes += [f"--stub {name} was not used: check the name" for name in unused] if isinstance(unused, list) else []
-    notes += _skipped(loaded.get("skipped"))
+    notes += _skipped(loaded.get("skipped"), adapted=":" not in target.candidate)
     return Result(
         contract=contract.name,
         candidate=target.candidate,
@@ -39,6 +39,7 @@ def blank_result(contract: Contract, target: Target, ending: Ending, *, profile:
         source=_source(loaded) if loaded else "",
         reference_digest=digest,
         candidate_digest=str(loaded.get("digest", "")),
+        derived={name: item.source for name, item in contract.derived.items()},
     )
 
 
@@ -66,13 +67,14 @@ def _source(loaded: Mapping[str, Any]) -> str:
     return f"{loaded.get('how')} from {file}{f': {names}' if names else ''}"
 
 
-def _skipped(statements: object) -> list[str]:
-    """What to say of module-level code that a slice left out although it may change what was executed."""
+def _skipped(statements: object, *, adapted: bool) -> list[str]:
+    """What to say of module-level code that a slice left out although it may change what was executed.
+
+    ``adapted`` is whether the slice is what an adapter of ours calls.
+    """
     if not isinstance(statements, list) or not statements:
         return []
     shown = "; ".join(map(str, statements[:SKIPPED_SHOWN]))
     more = f"; and {len(statements) - SKIPPED_SHOWN} more" if len(statements) > SKIPPED_SHOWN else ""
-    return [
-        f"not executed, though it may change what was: {shown}{more}. "
-        "Give the candidate as package.module:function to execute the whole module"
-    ]
+    advice = "" if adapted else ". Give the candidate as package.module:function to execute the whole module"
+    return [f"not executed, though it may change what was: {shown}{more}{advice}"]

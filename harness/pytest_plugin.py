@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Find the candidates, so that a wrong name ends the run at once, and in one line."""
-    ours = [argument for argument in config.args if argument.startswith(_PREFIX)]
+    ours = [argument for argument in config.args if _is_ours(argument)]
     if ours:
         # Out of the arguments, where pytest would look for files of that name, into the options, which pytest-xdist
         # hands to its workers.
@@ -62,10 +62,32 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End the child processes."""
+    """End the child processes. A run in which every candidate was skipped is no green one."""
     nursery: Nursery | None = session.config.stash.get(_NURSERY, None)
     if nursery is not None:
         nursery.close()
+    if _skipped_all(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say why a run without failures fails."""
+    if _skipped_all(config):
+        terminalreporter.write_line("bitgate: every candidate was skipped, so nothing was checked", red=True)
+
+
+def _skipped_all(config: pytest.Config) -> bool:
+    """Whether there were candidates to check and none of them was run."""
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if _FOUND not in config.stash or terminal is None:
+        return False
+    outcomes = ("passed", "failed", "error", "skipped")
+    reported = {kind for kind in outcomes for report in terminal.stats.get(kind, ()) if _is_ours(report.nodeid)}
+    return reported == {"skipped"}
+
+
+def _is_ours(nodeid: str) -> bool:
+    return nodeid.startswith(_PREFIX)
 
 
 class CandidateItem(pytest.Item):
@@ -77,7 +99,10 @@ class CandidateItem(pytest.Item):
         self.options = options
 
     def runtest(self) -> None:
-        """Check the candidate; anything but equal fails, an inconclusive check too."""
+        """Check the candidate; anything but equal fails, an inconclusive check too.
+
+        One that cannot run here is skipped, unless it was named.
+        """
         from harness import session
         from harness.config import load_config
         from harness.report.page import page_text
@@ -89,6 +114,8 @@ class CandidateItem(pytest.Item):
         nursery: Nursery = self.config.stash[_NURSERY]
         config = load_config(self.config.invocation_params.dir)
         result = session.check_chosen([self.chosen], self.options, config, nursery=nursery)[0]
+        if result.skipped:
+            pytest.skip(result.reason.removeprefix("skipped, "))
         if result.verdict is not Verdict.EQUAL:
             raise BitgateError(page_text(result, function=self.chosen.contract.function))
 
@@ -130,4 +157,9 @@ def _find(config: pytest.Config) -> list[tuple[str, Chosen, Options]]:
     for nodeid in wanted:
         if nodeid not in found:
             raise pytest.UsageError(f"no candidate has the node id {nodeid}: use one of {', '.join(found)}.")
-    return [(nodeid, *found[nodeid]) for nodeid in dict.fromkeys(wanted)]
+    named = bool(config.option.bitgate_ids)
+    return [
+        (nodeid, replace(chosen, named=chosen.named or named), options)
+        for nodeid in dict.fromkeys(wanted)
+        for chosen, options in [found[nodeid]]
+    ]

@@ -22,6 +22,7 @@ from harness.job import Target
 from harness.options import Options
 from harness.replay import replay_candidate
 from harness.search.profile import profile_named
+from harness.skip import why_skipped
 from harness.supervise import Nursery
 from harness.verdict import Result, Verdict
 
@@ -38,6 +39,8 @@ def check(
     nursery: Nursery | None = None,
 ) -> list[Result]:
     """Check candidates (none given: every registered and configured one) and return one result each, in order.
+
+    A registered candidate that was not given and cannot run here is skipped; one that was given is inconclusive.
 
     ``nursery`` is a running one to use, for callers who check again and again; an interrupt closes it.
 
@@ -105,6 +108,7 @@ def _check(
             seed=seeds[number],
             deadline=deadline,
             limits=limits,
+            shrink_seconds=options.shrink_seconds,
             replayed=replayed,
             saved=saved,
             database=None if profile.deterministic else config.root / ".bitgate" / "hypothesis",
@@ -171,11 +175,11 @@ def _in_parallel(
     with nullcontext(running) if running else Nursery() as nursery, ThreadPoolExecutor(workers) as pool:
         cuda = nursery.cuda_devices() > 0
         device = {"auto": "cuda" if cuda else "cpu"}.get(options.device, options.device)
-        if device == "cuda" and not cuda:
-            reason = "skipped, because torch sees no CUDA device on this machine. Use --device cpu, or another machine."
-            return [_unchecked(item, options, profile, device, reason) for item in chosen]
 
         def outcome(number: int, item: Chosen) -> Result:
+            skip = why_skipped(item.contract, item.traits(), device, cuda=cuda)
+            if skip is not None:
+                return replace(_unchecked(item, options, profile, device, str(skip)), skipped=not item.named)
             try:
                 return one(nursery, number, item, device)
             except HarnessError as error:

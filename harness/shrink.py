@@ -42,6 +42,8 @@ class Shrinker:
     contract: Contract
     target: Target
     limits: Limits
+    search: str = "exhaustive"
+    """The search that the failure was found by."""
     settle: float = 0.0
     """Seconds that a child waits after every trial."""
     deadline: float = math.inf
@@ -58,6 +60,7 @@ class Shrinker:
             target=self.target,
             cases=tuple(trials),
             symptom=wanted,
+            search=self.search,
             seconds=min(left, LONGEST),
             settle=self.settle,
         )
@@ -98,10 +101,13 @@ def failure_of(contract: Contract, trials: Sequence[CaseFile], ending: Ending) -
     return index, found
 
 
-def shrink(shrinker: Shrinker, trials: Sequence[CaseFile], seen: Finding, *, deadline: float) -> Finding:
+def shrink(
+    shrinker: Shrinker, trials: Sequence[CaseFile], seen: Finding, *, deadline: float, budget: float | None = None
+) -> Finding:
     """See ``seen`` again among ``trials`` and return it in its smallest form.
 
     A failure that does not come back is returned as it was seen, with a message that says so: it counts all the same.
+    ``budget`` is how many seconds it may take to make it small; None: :data:`BUDGET`.
     """
     found, confirmed = _again(shrinker, list(dict.fromkeys(trials)))
     if not confirmed:
@@ -111,7 +117,8 @@ def shrink(shrinker: Shrinker, trials: Sequence[CaseFile], seen: Finding, *, dea
         return replace(found, search=seen.search, message=message)
     assert found is not None
     found = after_others(found)
-    deadline = min(time.monotonic() + BUDGET, max(deadline, time.monotonic() + LEAST))
+    now = time.monotonic()
+    deadline = min(now + (BUDGET if budget is None else budget), max(deadline, now + LEAST))
     limits = _quicker(shrinker.limits) if found.symptom is Symptom.HUNG else shrinker.limits
     quicker = replace(shrinker, limits=limits, deadline=deadline)
     visited: set[CaseFile] = set()

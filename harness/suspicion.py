@@ -72,7 +72,7 @@ def _ran(contract: Contract, job: Job, reading: Reading, earlier: int) -> list[C
     if reading.entry is Entry.TEXT:
         case = reading.case()
         return [] if case is None or case.contract != contract.name else [CaseFile(case)]
-    space, scale = contract.space(job.profile), contract.scale(job.profile)
+    space, scale = contract.space(job.profile), contract.large_cases(job.profile, job.target.device)
     searched = {Entry.REPLAY: len(job.cases), Entry.SPACE: len(space), Entry.SCALE: len(scale)}
     if reading.index >= searched[reading.entry]:
         return []

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
+from harness.drawn import DrawnValue, drawn_from_json, drawn_to_json
+from harness.layout import check_layout, layout_to_python
+
 Number: TypeAlias = int | float | bool
 DTYPES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -37,15 +40,20 @@ class TensorValue:
     """A ``torch.Tensor`` argument: element type, elements in row-major order, shape and place.
 
     ``device`` is ``"cpu"`` or ``"target"`` (the device the check runs on). ``shape`` defaults to one dimension.
+    ``strides``, in elements, default to those of a contiguous tensor; ``offset`` is how many elements the first one
+    lies past a well-aligned address.
     """
 
     dtype: str
     data: tuple[Number, ...]
     shape: tuple[int, ...] = ()
     device: Literal["cpu", "target"] = "cpu"
+    strides: tuple[int, ...] = ()
+    offset: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _checked_shape(self.dtype, self.data, self.shape))
+        check_layout(self.shape, self.strides, self.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,7 @@ class DeviceValue:
 
 TARGET_DEVICE: Final = DeviceValue()
 
-Value: TypeAlias = TensorValue | ArrayValue | ListValue | DeviceValue | int | float | bool | str | None
+Value: TypeAlias = TensorValue | DrawnValue | ArrayValue | ListValue | DeviceValue | int | float | bool | str | None
 
 
 def value_to_json(value: Value) -> Any:
@@ -85,7 +93,9 @@ def value_to_json(value: Value) -> Any:
         document = {"tensor": value.dtype, **_elements_to_json(value.dtype, value.data)}
         if value.shape != (len(value.data),):
             document["shape"] = list(value.shape)
-        return document if value.device == "cpu" else {**document, "device": value.device}
+        return document | _layout_to_json(value)
+    if isinstance(value, DrawnValue):
+        return drawn_to_json(value) | _layout_to_json(value)
     if isinstance(value, ArrayValue):
         document = {"array": value.dtype, **_elements_to_json(value.dtype, value.data)}
         return document if value.shape == (len(value.data),) else {**document, "shape": list(value.shape)}
@@ -107,11 +117,9 @@ def value_from_json(document: Any) -> Value:
     if not isinstance(document, dict):
         raise ValueError(f"a {type(document).__name__} is not an argument value")
     if "tensor" in document:
-        dtype, data, shape = _elements_from_json("tensor", document)
-        device = document.get("device", "cpu")
-        if device != "cpu" and device != "target":
-            raise ValueError('"device" of a tensor must be "cpu" or "target"')
-        return TensorValue(dtype, data, shape, device)
+        return TensorValue(*_elements_from_json("tensor", document), **_layout_from_json(document))
+    if "drawn" in document:
+        return drawn_from_json(document, _layout_from_json(document))
     if "array" in document:
         return ArrayValue(*_elements_from_json("array", document))
     if "list" in document:
@@ -120,7 +128,7 @@ def value_from_json(document: Any) -> Value:
         return _number_from_json(document)
     if document.get("device") == "target":
         return TARGET_DEVICE
-    raise ValueError("an object needs one of the keys tensor, array, list, bits, or device: target")
+    raise ValueError("an object needs one of the keys tensor, drawn, array, list, bits, or device: target")
 
 
 def value_to_python(value: Value, device: str) -> str:
@@ -131,8 +139,11 @@ def value_to_python(value: Value, device: str) -> str:
         source = f"{make}({_list_to_python(value.data)}, dtype={dtype})"
         if value.shape != (len(value.data),):
             source += f".reshape({list(value.shape)!r})"
-        target = isinstance(value, TensorValue) and value.device == "target" and device != "cpu"
-        return f'{source}.to("{device}")' if target else source
+        return source if isinstance(value, ArrayValue) else _placed(source, value, device)
+    if isinstance(value, DrawnValue):
+        numbers = tuple(value.elements().reshape(-1).tolist())
+        source = f"torch.tensor({_list_to_python(numbers)}, dtype=torch.{value.dtype}).reshape({list(value.shape)!r})"
+        return _placed(source, value, device)
     if isinstance(value, ListValue):
         return _list_to_python(value.data)
     if isinstance(value, DeviceValue):
@@ -144,6 +155,31 @@ def limits(dtype: str) -> tuple[int, int]:
     """The smallest and the largest element of an integer type."""
     bits = INTEGER_BITS.get(dtype)
     return (0, 255 if dtype == "uint8" else 1) if bits is None else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def _placed(source: str, value: TensorValue | DrawnValue, device: str) -> str:
+    """``source``, an expression of a contiguous tensor in main memory, with the value's layout and on its device."""
+    dtype, device = f"torch.{value.dtype}", device if value.device == "target" else "cpu"
+    return layout_to_python(source, value.shape, value.strides, value.offset, dtype=dtype, device=device)
+
+
+def _layout_to_json(value: TensorValue | DrawnValue) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    if value.strides:
+        document["strides"] = list(value.strides)
+    if value.offset:
+        document["offset"] = value.offset
+    return document if value.device == "cpu" else {**document, "device": value.device}
+
+
+def _layout_from_json(document: dict[str, Any]) -> dict[str, Any]:
+    device, offset = document.get("device", "cpu"), document.get("offset", 0)
+    strides = _listed("strides", document) if "strides" in document else []
+    if device != "cpu" and device != "target":
+        raise ValueError('"device" of a tensor must be "cpu" or "target"')
+    if type(offset) is not int or any(type(stride) is not int for stride in strides):
+        raise ValueError('"strides" must be a list of integers and "offset" an integer')
+    return {"strides": tuple(strides), "offset": offset, "device": device}
 
 
 def _checked_shape(dtype: str, data: tuple[Number, ...], shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -35,6 +35,10 @@ class Symptom(StrEnum):
     """It answered for the old content of a tensor that had been changed in place (an identity-keyed cache)."""
     REUSED_OUTPUT = "reused output"
     """A later call changed, or shares memory with, what an earlier call returned."""
+    OUT_OF_BOUNDS = "out of bounds"
+    """It wrote to memory around the tensors that it was given or had allocated."""
+    LATE = "late"
+    """What it returned was not there yet when the caller's kernel read it, or changed while it was still to be read."""
     CHANGED_GLOBALS = "changed globals"
     """It changed the process: a library's functions or settings, the working directory, the environment."""
     CRASHED = "crashed"
@@ -103,7 +107,7 @@ class Finding:
     message: str = ""
     """What the candidate's process said or how it ended, for symptoms that are not a difference."""
     search: str = ""
-    """Which search found it: replay, exhaustive, property, scale."""
+    """Which search found it: replay, exhaustive, property, scale, probe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,10 @@ class Result:
     case_file: Path | None = None
     reason: str = ""
     """Why the verdict is inconclusive; one sentence that ends with what to do."""
+    skipped: bool = False
+    """Whether it was not run because this machine cannot, and nobody had asked for it by name. ``reason`` says why."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """Numbers worth knowing that decide nothing, such as the largest distance from float64; by what they measure."""
     loaded: bool = True
     """False when the candidate could not be loaded at all (exit code 2)."""
     notes: tuple[str, ...] = ()
@@ -149,6 +157,8 @@ class Result:
     """Where the candidate's source was found, and how it was loaded."""
     reference_digest: str = ""
     candidate_digest: str = ""
+    derived: Mapping[str, str] = field(default_factory=dict)
+    """Arguments that no case of the contract holds, each as a Python expression of the others' names."""
 
     @property
     def space(self) -> str:
@@ -162,8 +172,8 @@ class Result:
 
 
 def exit_code(results: Iterable[Result]) -> ExitCode:
-    """The exit code of a run: the most serious of its results. A run without results is inconclusive."""
-    outcomes = list(results)
+    """The exit code of a run: the most serious of its results. A run in which nothing was run is inconclusive."""
+    outcomes = [result for result in results if not result.skipped]
     if any(result.verdict is Verdict.DIFFERENT for result in outcomes):
         return ExitCode.DIFFERENT
     if any(not result.loaded for result in outcomes):
@@ -174,8 +184,11 @@ def exit_code(results: Iterable[Result]) -> ExitCode:
 
 
 def overall(results: Iterable[Result]) -> Verdict:
-    """The verdict of a run: different if any is, else inconclusive if any is (or there is none), else equal."""
-    verdicts = [result.verdict for result in results]
+    """The verdict of a run: different if any is, else inconclusive if any is (or nothing was run), else equal.
+
+    Skipped candidates do not count.
+    """
+    verdicts = [result.verdict for result in results if not result.skipped]
     if Verdict.DIFFERENT in verdicts:
         return Verdict.DIFFERENT
     return Verdict.EQUAL if verdicts and set(verdicts) == {Verdict.EQUAL} else Verdict.INCONCLUSIVE

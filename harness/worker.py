@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 
 from harness.case import CaseFile
-from harness.contracts import contract_named, importable_from
 from harness.errors import BitgateError, LoadError
 from harness.examine import Subject, examine
 from harness.job import Job
-from harness.journal import Entry, Journal, Phase
-from harness.load import load
-from harness.load.spec import parse_spec
-from harness.load.stubs import Stub, builtin_stubs, parse_stub, stubs_from_config
-from harness.materialise import signature_of
+from harness.journal import Entry, Journal
 from harness.message import finding_to_json, stage_to_json
-from harness.observe import Function, claim_process, end_copy, launched
+from harness.observe import claim_process
+from harness.prepare import prepare
 from harness.search.exhaustive import search_space
 from harness.search.listed import search_listed
 from harness.search.property import search_property
-from harness.surroundings import Surroundings, take
+from harness.stages import Stage, is_small, skipped_stages
+from harness.surroundings import Surroundings
 from harness.verdict import Finding, StageReport, Symptom
 
 _write, _sleep = os.write, time.sleep
@@ -57,14 +53,16 @@ def carry_out(job: Job, journal: Journal, channel: Channel) -> None:
     claim_process()
     surroundings = None
     try:
-        subject, surroundings = _prepare(job, journal, channel)
+        subject, stages, surroundings = prepare(job, journal, channel.send)
         if job.mode == "try":
-            _try(job, subject, surroundings, channel)
+            _try(job, subject, stages, surroundings, channel)
         else:
-            _search(job, subject, surroundings, channel)
+            _search(job, subject, stages, surroundings, channel)
+            channel.send("measures", values=dict(subject.measures))
     except LoadError as error:
         channel.send("unloadable", message=str(error))
     except Exception as error:
+        _end_with_device(job, journal, error)
         # An engine that stumbles over what the candidate did to the process is the candidate's failure, not its own.
         change = None if surroundings is None else surroundings.change()
         if change is not None:
@@ -76,69 +74,25 @@ def carry_out(job: Job, journal: Journal, channel: Channel) -> None:
     channel.send("done")
 
 
-def _prepare(job: Job, journal: Journal, channel: Channel) -> tuple[Subject, Surroundings]:
-    target = job.target
-    if target.project:
-        importable_from(target.project)
-    contract = contract_named(target.contract, target.contract_modules)
-    reference = _imported(contract.reference)
-    device = torch.device(target.device)
-    spec = parse_spec(target.candidate, root=Path(target.root))
-    # A folder of the user's that is called candidates must not hide ours.
-    if spec.kind != "registered" and target.root not in sys.path:
-        sys.path.insert(0, target.root)
-    surroundings = take(reference)
-    journal.phase(Phase.LOADING)
-    loaded = load(
-        spec, function=contract.function, device="cuda" if device.type == "cuda" else "cpu", stubs=_stubs(job)
-    )
-    end_copy()
-    journal.phase(Phase.ENGINE)
-    channel.send(
-        "loaded",
-        how=loaded.how,
-        file=loaded.file,
-        digest=loaded.digest,
-        definitions=list(loaded.definitions),
-        unused=_unused_stubs(job, loaded.definitions),
-        skipped=list(loaded.skipped),
-    )
-    candidate: Function = loaded.function
-    signature = signature_of(reference)
-    signature.check_accepted_by(candidate)
-    if target.observe == "launch" and contract.launch is not None:
-        reference, candidate = launched(reference, contract.launch), launched(candidate, contract.launch)
-    return Subject(
-        contract=contract,
-        reference=reference,
-        candidate=candidate,
-        signature=signature,
-        device=device,
-        journal=journal,
-        check_pinned=device.type == "cuda",
-    ), surroundings.with_additions()
+def _end_with_device(job: Job, journal: Journal, reason: object) -> None:
+    """End the process if something went wrong and its device has failed: a crash on the case that the journal names.
+
+    A kernel that reads or writes where it must not is told of later, by whatever waits for the device next; and after
+    that, nothing works on the device in this process.
+    """
+    if job.target.device != "cuda" or not reason:
+        return
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        journal.again()
+        print(f"the device failed: {error}", file=sys.stderr, flush=True)
+        os.abort()
 
 
-def _stubs(job: Job) -> Mapping[str, Stub]:
-    given = dict(parse_stub(text) for text in job.target.stub_arguments)
-    return {**builtin_stubs(), **stubs_from_config(job.target.stubs), **given}
-
-
-def _unused_stubs(job: Job, definitions: tuple[str, ...]) -> list[str]:
-    """Stubs given with ``--stub`` that took no name's place: most likely misspelt."""
-    used = [definition.removeprefix("stub ").replace(":", ".") for definition in definitions]
-    given = [parse_stub(text)[0] for text in job.target.stub_arguments]
-    return [name for name in given if not any(other == name or other.endswith(f".{name}") for other in used)]
-
-
-def _imported(path: str) -> Function:
-    module, _, name = path.partition(":")
-    function: Function = getattr(importlib.import_module(module), name)
-    return function
-
-
-def _search(job: Job, subject: Subject, surroundings: Surroundings, channel: Channel) -> None:
+def _search(job: Job, subject: Subject, stages: Sequence[Stage], surroundings: Surroundings, channel: Channel) -> None:
     contract, deadline = subject.contract, time.monotonic() + job.seconds
+    channel.send("skipped", notes=skipped_stages(subject, stages))
     done = 0
 
     def report(stage: StageReport, strata: Mapping[str, int], found: list[Finding]) -> bool:
@@ -149,6 +103,7 @@ def _search(job: Job, subject: Subject, surroundings: Surroundings, channel: Cha
         for finding in found:
             channel.send("history", cases=[case.to_json() for case in subject.history])
             channel.send("finding", **finding_to_json(finding) | {"search": stage.search})
+        _end_with_device(job, subject.journal, found)
         return not found and time.monotonic() < deadline
 
     change = surroundings.change()
@@ -164,7 +119,14 @@ def _search(job: Job, subject: Subject, surroundings: Surroundings, channel: Cha
     def listed(entry: Entry, cases: tuple[CaseFile, ...], changed: Callable[[], str | None]) -> bool:
         return report(*search_listed(subject, cases, entry=entry, done=done, changed=changed, deadline=deadline))
 
-    if not listed(Entry.REPLAY, job.cases, surroundings.change):
+    def staged(chosen: Iterable[Stage]) -> bool:
+        return all(
+            report(*stage.search(subject, job.profile, done=done, changed=surroundings.change, deadline=deadline))
+            for stage in chosen
+            if stage.why_not(subject) is None
+        )
+
+    if not staged(stage for stage in stages if stage.first) or not listed(Entry.REPLAY, job.cases, surroundings.change):
         return
     space = contract.space(job.profile)
     stage, strata, suspects = search_space(subject, space, changed=surroundings.change, deadline=deadline)
@@ -174,8 +136,11 @@ def _search(job: Job, subject: Subject, surroundings: Surroundings, channel: Cha
         channel.send("suspects", indices=suspects)
     if suspects or time.monotonic() > deadline:
         return
-    # Cheap large cases come before the property search, which can take as long as it is given.
-    if not listed(Entry.SCALE, tuple(map(CaseFile, contract.scale(job.profile))), surroundings.change):
+    # The property search can take as long as it is given: it comes last.
+    large = contract.large_cases(job.profile, job.target.device)
+    if not listed(Entry.SCALE, tuple(map(CaseFile, large)), surroundings.change):
+        return
+    if not staged(stage for stage in stages if not stage.first):
         return
     database = None if job.database is None else Path(job.database)
     report(
@@ -191,11 +156,21 @@ def _search(job: Job, subject: Subject, surroundings: Surroundings, channel: Cha
     )
 
 
-def _try(job: Job, subject: Subject, surroundings: Surroundings, channel: Channel) -> None:
+def _try(job: Job, subject: Subject, stages: Sequence[Stage], surroundings: Surroundings, channel: Channel) -> None:
     change = surroundings.change()
+    of_stage = [stage for stage in stages if stage.name == job.search and stage.why_not(subject) is None]
+    further = [stage for stage in stages if not job.search and not stage.first and stage.why_not(subject) is None]
     for index, trial in enumerate(job.cases):
         subject.journal.begin(Entry.REPLAY, index, index)
-        finding = examine(subject, trial.case, before=trial.before) if change is None else None
+        finding = None
+        if change is None and not of_stage:
+            finding = examine(subject, trial.case, before=trial.before)
+        if change is None and finding is None:
+            # A stage calls with other cases of its own before and after.
+            others = further if is_small(trial.case) else []
+            found = (stage.examine(subject, trial.case) for stage in (*of_stage, *others))
+            finding = next((one for one in found if one is not None), None)
+        _end_with_device(job, subject.journal, finding)
         if finding is None:
             change = change or surroundings.change()
             if change is not None:

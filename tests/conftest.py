@@ -29,6 +29,10 @@ from harness.verdict import Result
 
 pytest_plugins = ["pytester"]
 
+# Before anything imports Triton: in this process, too, kernels run in its interpreter where there is no GPU.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
 WriteCandidate: TypeAlias = Callable[..., str]
 Check: TypeAlias = Callable[..., Result]
 

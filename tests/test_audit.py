@@ -62,6 +62,24 @@ def test_a_fault_that_is_none_is_reported_as_missed(
     assert "expected different; the check said equal" in text
 
 
+def test_a_fault_that_shows_on_a_gpu_alone_is_skipped_without_one(
+    folder: Path, tmp_path: Path, write_candidate: WriteCandidate, nursery: Nursery
+) -> None:
+    if nursery.cuda_devices():
+        pytest.skip("this machine has a GPU")
+    seed(
+        folder,
+        write_candidate(),
+        f'["faults.py::{FUNCTION}"]\nprofile = "commit"\nsymptoms = ["late"]\ndevice = "cuda"',
+    )
+    audited = audit([CONTRACT], Options(), load_config(tmp_path), nursery=nursery)
+    stream = StringIO()
+    show_audit(audited, Console(file=stream, width=200))
+    assert audited[0].result.skipped
+    assert f"skipped  faults.py::{FUNCTION}: it shows on a cuda device only" in stream.getvalue()
+    assert "audit: 0 of 0 caught" in stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -70,6 +88,7 @@ def test_a_fault_that_is_none_is_reported_as_missed(
         ('["other.py::f"]\n', "names no function"),
         ('["faults.py::f"]\nprofile = "commit"', "needs profile and symptoms"),
         ('["faults.py::f"]\nprofile = "commit"\nsymptoms = ["odd"]', "needs profile and symptoms"),
+        ('["faults.py::f"]\nprofile = "commit"\nsymptoms = ["hung"]\ndevice = "abacus"', "choose cpu or cuda"),
         ('["faults.py::f"]\nprofile = "often"\nsymptoms = ["hung"]', "choose one of"),
     ],
 )

@@ -89,6 +89,16 @@ def test_python_source_imports_what_it_uses_and_nothing_else() -> None:
     assert Case("toy", {"x": ArrayValue("bool", (True,))}).to_python("f").splitlines()[0] == "import numpy as np"
 
 
+def test_python_source_makes_derived_arguments_from_the_others() -> None:
+    case = Case("toy", {"x": TensorValue("int64", (3, 4)), "y": 2})
+    source = case.to_python("function", derived={"total": "operator.mul(x.sum().item(), y)"})
+    assert source.splitlines()[:2] == ["import torch", "import operator"]
+    got: dict[str, Any] = {}
+    exec(compile(source, "<case>", "exec"), {"function": lambda **given: got.update(given)})
+    assert list(got) == ["x", "y", "total"]
+    assert got["total"] == 14
+
+
 def test_the_name_of_a_case_file_is_the_same_on_every_machine() -> None:
     assert CaseFile(CASE).name == "toy-1ef02e45ee9e.json"
     assert CaseFile(CASE, (CASE,)).name == "toy-e35cf2b63e87.json"

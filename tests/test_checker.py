@@ -305,7 +305,15 @@ def test_a_candidate_with_other_parameters_is_not_loaded(
 def test_a_stub_that_was_not_used_is_noted(write_candidate: WriteCandidate, quick_check: Check) -> None:
     result = quick_check(write_candidate(), stubs=("no.such.name=1",))
     assert result.verdict is Verdict.EQUAL
-    assert result.notes == ("--stub no.such.name was not used: check the name",)
+    assert result.notes[0] == "--stub no.such.name was not used: check the name"
+
+
+def test_what_could_not_be_searched_is_noted_with_the_reason(
+    write_candidate: WriteCandidate, quick_check: Check
+) -> None:
+    result = quick_check(write_candidate())
+    assert result.notes == ("asynchrony: skipped, because it needs a CUDA device",)
+    assert {stage.search for stage in result.stages} == {"replay", "exhaustive", "scale", "probe", "property"}
 
 
 def test_a_function_with_a_small_domain_can_lower_the_number_of_cases_it_needs(tmp_path: Path) -> None:

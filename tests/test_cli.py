@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 
 from harness.case import TARGET_DEVICE, Case, CaseFile, TensorValue
 from harness.cli import app
+from harness.supervise import Nursery
 from harness.verdict import Result
 
 WriteCandidate = Callable[..., str]
@@ -197,6 +199,52 @@ def test_list_shows_contracts_candidates_and_the_machine(tmp_path: Path) -> None
     assert (result.returncode, result.stderr) == (0, "")
     for part in (CONTRACT, f"{CONTRACT}/searchsorted", "as announced", "this machine", "cpu", "cuda", "nightly"):
         assert part in result.stdout
+
+
+def test_list_says_where_each_candidate_runs_and_why_not_elsewhere(
+    tmp_path: Path, toy_project: ToyProject, nursery: Nursery
+) -> None:
+    project = toy_project(
+        (
+            "CONTRACT = Contract(",
+            "PROBE = Probe(name='kernel', cases=list, fits=print, prepare=print, needs=('nowhere_at_all',))\n\n"
+            "CONTRACT = Contract(\n    needs=('triton',), probes=(PROBE,),",
+        ),
+        ("import Contract,", "import Contract, Probe,"),
+        settings='candidates = ["right.py::double", "on_gpu.py::double", "adapter.py::double"]\n',
+    )
+    (project / "on_gpu.py").write_text('DEVICES = ("cuda",)\ndef double(x): return x + x\n')
+    (project / "adapter.py").write_text('UPSTREAM = "missing.ops:double"\ndef double(upstream, x): return x + x\n')
+    result = bitgate("list", "--contract", "double", cwd=project)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    gpu = "skipped, because torch sees no CUDA device on this machine"
+    if importlib.util.find_spec("triton") is None or nursery.cuda_devices():
+        pytest.skip("what runs is another on this machine")
+
+    def below(name: str, count: int) -> list[str]:
+        start = lines.index(name)
+        return lines[start + 1 : start + 1 + count]
+
+    assert below("right.py::double", 3)[1:] == ["runs on     cpu (Triton's interpreter)", f"not on      cuda: {gpu}"]
+    assert below("on_gpu.py::double", 4)[1:] == [
+        "runs on     nothing here",
+        "not on      cpu: skipped, because it runs on cuda only",
+        f"not on      cuda: {gpu}",
+    ]
+    missing = "skipped, because missing is not installed. Run pip install --no-deps missing."
+    assert f"not on      cpu: {missing}" in below("adapter.py::double", 4)
+    assert below("kernel", 3) == [
+        "runs on     nothing here",
+        "not on      cpu: skipped, because nowhere_at_all is not installed. Run pip install nowhere_at_all.",
+        f"not on      cuda: {gpu}",
+    ]
+
+
+def test_plain_contracts_run_on_a_plain_cpu(tmp_path: Path) -> None:
+    lines = [line.strip() for line in bitgate("list", "--contract", CONTRACT, cwd=tmp_path).stdout.splitlines()]
+    start = lines.index(f"{CONTRACT}/searchsorted")
+    assert lines[start + 2] in ("runs on     cpu", "runs on     cpu, cuda")
 
 
 def test_equal_is_exit_code_0_and_leaves_nothing_in_the_folder(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 import shlex
 import tomllib
 from collections.abc import Iterator
@@ -15,11 +17,13 @@ import typer
 from harness.cli import app
 from harness.contract import PROFILES
 from harness.contracts import contract_named
-from harness.load.spec import parse_spec
+from harness.frozen import verify
+from harness.load.spec import parse_spec, registered_candidates
 from harness.search.profile import profile_named
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+EVIDENCE = ROOT / "benchmarks" / "h200_evidence.json"
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/kernels.md")
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -40,7 +44,7 @@ def bitgate_commands() -> Iterator[list[str]]:
 def test_links_lead_to_files(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     targets = [target for target in re.findall(r"\]\(([^)#]+)\)", text) if not target.startswith("http")]
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+    assert [target for target in targets if not (ROOT / document).parent.joinpath(target).exists()] == []
 
 
 @pytest.mark.parametrize("source", [block for document in DOCUMENTS for block in blocks(document, "python")])
@@ -87,12 +91,36 @@ def test_registered_candidates_named_in_the_documents_exist() -> None:
         assert parse_spec(name, root=ROOT).kind == "registered"
 
 
-def test_the_number_of_seeded_faults_is_right() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    stated = re.search(r"(\d+) seeded faults and (\d+) correct variants", text)
-    assert stated is not None
-    faults = tomllib.loads((ROOT / "tests/faults/causal_conv1d_metadata/faults.toml").read_text(encoding="utf-8"))
-    correct = re.findall(
-        r"^def ([a-z]\w*)\(query_start_loc", (ROOT / "tests/correct/causal_conv1d_metadata.py").read_text(), re.M
-    )
-    assert (int(stated[1]), int(stated[2])) == (len(faults), len(correct))
+@pytest.mark.parametrize(
+    ("contract", "stated", "version"),
+    [
+        (
+            "causal_conv1d_metadata",
+            r"(\d+) seeded faults and (\d+) correct variants",
+            r"^def ([a-z]\w*)\(query_start_loc",
+        ),
+        ("causal_conv1d_prefill", r"(\d+) faulty kernels and (\d+) correct ones", r"^def ([a-z]\w*)\(\n    x: torch"),
+    ],
+)
+def test_the_number_of_seeded_faults_is_right(contract: str, stated: str, version: str) -> None:
+    found = re.search(stated, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    assert found is not None
+    faults = tomllib.loads((ROOT / f"tests/faults/{contract}/faults.toml").read_text(encoding="utf-8"))
+    correct = re.findall(version, (ROOT / f"tests/correct/{contract}.py").read_text(encoding="utf-8"), re.M)
+    assert (int(found[1]), int(found[2])) == (len(faults), len(correct))
+
+
+def test_the_measured_part_of_the_kernels_page_is_what_the_evidence_says() -> None:
+    text = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+    with_evidence = runpy.run_path(str(ROOT / "benchmarks" / "render_evidence.py"))["with_evidence"]
+    assert with_evidence(text, json.loads(EVIDENCE.read_text(encoding="utf-8"))) == text
+
+
+def test_the_evidence_is_of_the_kernels_and_references_as_they_are() -> None:
+    evidence = json.loads(EVIDENCE.read_text(encoding="utf-8"))
+    checked = {entry["candidate"]: entry for entry in evidence["checks"]["entries"]}
+    for contract in ("causal_conv1d_metadata", "causal_conv1d_prefill"):
+        digest = verify(contract_named(contract))
+        for item in registered_candidates()[contract]:
+            entry = checked[f"{contract}/{item.name}"]
+            assert (entry["verdict"], entry["reference digest"]) == ("equal", digest)

@@ -235,7 +235,7 @@ def test_a_process_left_behind_is_ended_and_noted(
 ) -> None:
     result = quick_check(write_candidate(ON_TWO_ZEROS + indented(body.strip())))
     assert result.verdict is Verdict.EQUAL, result
-    (note,) = result.notes
+    note, *_ = result.notes
     assert "left" in note
     assert "which were ended" in note
 

@@ -15,6 +15,7 @@ from harness.message import (
     field,
     finding_from_json,
     finding_to_json,
+    measures_from_json,
     stage_from_json,
     stage_to_json,
 )
@@ -175,3 +176,13 @@ def test_a_field_must_have_exactly_its_type() -> None:
     for document in ({"x": True}, {"x": 1.0}, {"x": None}, {}):
         with pytest.raises(MessageError, match="'x' is not int"):
             field(document, "x", int)
+
+
+def test_measures_are_numbers_by_name() -> None:
+    assert measures_from_json({"values": {"ulps": 0.5}}) == {"ulps": 0.5}
+
+
+@pytest.mark.parametrize("values", [None, [], {"ulps": "many"}, {"ulps": True}, {"ulps": {}}])
+def test_measures_of_another_form_are_refused(values: object) -> None:
+    with pytest.raises(MessageError, match="values"):
+        measures_from_json({"values": values})

@@ -95,6 +95,46 @@ def test_all_registered_and_configured_candidates_are_items(
         result.stdout.fnmatch_lines([f"bitgate::{CONTRACT}::*{name}*"])
 
 
+@pytest.fixture
+def one_on_gpu(project: pytest.Pytester) -> pytest.Pytester:
+    """A project whose ``candidates`` package has one candidate, which runs on CUDA alone."""
+    folder = project.path / "candidates" / CONTRACT
+    folder.mkdir(parents=True)
+    (project.path / "candidates" / "__init__.py").touch()
+    (folder / "on_gpu.py").write_text('DEVICES = ("cuda",)\n', encoding="utf-8")
+    project.syspathinsert()
+    return project
+
+
+def test_an_optional_candidate_that_cannot_run_here_is_skipped_with_the_reason(
+    one_on_gpu: pytest.Pytester, write_candidate: WriteCandidate
+) -> None:
+    one_on_gpu.makepyprojecttoml(f"[tool.bitgate]\ncandidates = [{write_candidate(name='mine')!r}]\n")
+    result = run(one_on_gpu, "--bitgate", *COMMIT, "-rs")
+    result.assert_outcomes(passed=2, skipped=1)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["SKIPPED*because it runs on cuda only*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_a_run_that_skips_every_candidate_is_not_green(one_on_gpu: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    result = run(one_on_gpu, "--bitgate", *COMMIT, *workers)
+    result.assert_outcomes(passed=1, skipped=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["bitgate: every candidate was skipped, so nothing was checked"])
+
+
+@pytest.mark.parametrize("flag", ["candidate", "node id"])
+def test_a_named_candidate_that_cannot_run_here_fails(one_on_gpu: pytest.Pytester, flag: str) -> None:
+    name = f"{CONTRACT}/on_gpu"
+    arguments = (
+        ["--bitgate-candidate", name] if flag == "candidate" else [f"bitgate::{CONTRACT}::{name}", "test_own.py"]
+    )
+    result = run(one_on_gpu, *arguments, *COMMIT)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*skipped, because it runs on cuda only*"])
+
+
 def test_items_are_selected_by_node_id_and_by_keyword(project: pytest.Pytester) -> None:
     nodeid = f"bitgate::{CONTRACT}::{CONTRACT}/searchsorted"
     by_id = run(project, nodeid, *COMMIT, "-v", "-n", "2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -182,12 +183,56 @@ def test_a_folder_of_the_project_named_like_ours_hides_no_registered_candidate(
     assert result.verdict is Verdict.EQUAL, result
 
 
-def test_without_a_gpu_a_check_on_one_is_skipped_and_not_green(tmp_path: Path, nursery: Nursery) -> None:
+def test_without_a_gpu_a_named_check_on_one_is_inconclusive_and_not_green(tmp_path: Path, nursery: Nursery) -> None:
     if nursery.cuda_devices():
         pytest.skip("this machine has a GPU")
     (result,) = check([f"{CONTRACT}/searchsorted"], Options(device="cuda"), load_config(tmp_path), nursery=nursery)
-    assert result.verdict is Verdict.INCONCLUSIVE
+    assert (result.verdict, result.skipped) == (Verdict.INCONCLUSIVE, False)
     assert "torch sees no CUDA device" in result.reason
+    assert exit_code([result]) is ExitCode.INCONCLUSIVE
+
+
+def test_what_nobody_named_is_skipped_and_nothing_run_is_not_green(tmp_path: Path, nursery: Nursery) -> None:
+    if nursery.cuda_devices():
+        pytest.skip("this machine has a GPU")
+    results = check([], Options(device="cuda", contract=CONTRACT), load_config(tmp_path), nursery=nursery)
+    assert len(results) >= 3
+    assert all(result.skipped and "torch sees no CUDA device" in result.reason for result in results)
+    assert (overall(results), exit_code(results)) == (Verdict.INCONCLUSIVE, ExitCode.INCONCLUSIVE)
+
+
+def test_a_candidate_that_cannot_run_here_is_skipped_and_the_others_decide(
+    toy_project: ToyProject, nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_config(toy_project(settings='candidates = ["right.py::double"]\n'))
+    package = tmp_path / "candidates" / "double"
+    package.mkdir(parents=True)
+    (tmp_path / "candidates" / "__init__.py").touch()
+    (package / "on_gpu.py").write_text('DEVICES = ("cuda",)\nraise AssertionError("imported")\n')
+    (package / "adapter.py").write_text('UPSTREAM = "nowhere_at_all:double"\n')
+    for name in [name for name in sys.modules if name.partition(".")[0] == "candidates"]:
+        monkeypatch.delitem(sys.modules, name)
+    options = Options(profile="commit", device="cpu", contract="double")
+    results = check([], options, config, nursery=nursery)
+    seen = {result.candidate: (result.verdict, result.skipped) for result in results}
+    assert seen == {
+        "double/adapter": (Verdict.INCONCLUSIVE, True),
+        "double/on_gpu": (Verdict.INCONCLUSIVE, True),
+        "right.py::double": (Verdict.EQUAL, False),
+    }
+    assert "pip install --no-deps nowhere_at_all" in results[0].reason
+    assert "it runs on cuda only" in results[1].reason
+    assert exit_code(results) is ExitCode.EQUAL
+    named = check(["double/on_gpu"], options, config, nursery=nursery)
+    assert (named[0].skipped, exit_code(named)) == (False, ExitCode.INCONCLUSIVE)
+
+
+def test_a_configured_candidate_that_cannot_run_here_is_not_skipped(toy_project: ToyProject, nursery: Nursery) -> None:
+    project = toy_project(settings='candidates = ["mine.py::double"]\n')
+    (project / "mine.py").write_text('DEVICES = ("cuda",)\ndef double(x): return x + x\n')
+    results = check([], Options(contract="double", device="cpu"), load_config(project), nursery=nursery)
+    assert [(result.skipped, result.verdict) for result in results] == [(False, Verdict.INCONCLUSIVE)]
+    assert results[0].reason.startswith("skipped, because it runs on cuda only")
 
 
 def test_nothing_to_check_is_no_result(toy_project: ToyProject, nursery: Nursery) -> None:

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.case import DTYPES, TARGET_DEVICE, ArrayValue, ListValue, TensorValue, Value
+from harness.case import DTYPES, TARGET_DEVICE, ArrayValue, DrawnValue, ListValue, TensorValue, Value
 from harness.compare import compare
 from harness.materialise import live_value
 from harness.value import value_from_json, value_to_json, value_to_python
@@ -52,8 +52,40 @@ def filled(draw: st.DrawFn, kind: type[TensorValue] | type[ArrayValue]) -> Value
     return kind(dtype, data, shape)
 
 
+@st.composite
+def layouts(draw: st.DrawFn, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Strides of any order of axes, with gaps, or none; and an offset."""
+    if draw(st.booleans()):
+        return {"offset": draw(st.integers(0, 5))}
+    strides, reached = [0] * len(shape), 1
+    for axis in draw(st.permutations(range(len(shape)))):
+        strides[axis] = reached + draw(st.integers(0, 3))
+        reached = strides[axis] * max(shape[axis], 1)
+    return {"strides": tuple(strides), "offset": draw(st.integers(0, 5))}
+
+
+@st.composite
+def strided(draw: st.DrawFn) -> Value:
+    value = draw(filled(TensorValue))
+    assert isinstance(value, TensorValue)
+    return TensorValue(value.dtype, value.data, value.shape, **draw(layouts(value.shape)))
+
+
+@st.composite
+def drawn(draw: st.DrawFn) -> Value:
+    shape = tuple(draw(st.lists(st.integers(0, 4), min_size=1, max_size=3)))
+    axis = draw(st.integers(0, len(shape) - 1))
+    first, last = sorted(draw(st.tuples(st.integers(0, shape[axis]), st.integers(0, shape[axis]))))
+    dtype: Any = draw(st.sampled_from(["float16", "bfloat16", "float32", "float64"]))
+    numbers, seed = draw(st.sampled_from(["integers", "ordinary", "steep"])), draw(st.integers(0, 2**32 - 1))
+    nan = ((axis, first, last),) if draw(st.booleans()) else ()
+    return DrawnValue(dtype, shape, numbers, seed, nan, **draw(layouts(shape)))
+
+
 VALUES = st.one_of(
     filled(TensorValue),
+    strided(),
+    drawn(),
     filled(ArrayValue),
     st.lists(NUMBERS).map(lambda numbers: ListValue(tuple(numbers))),
     NUMBERS,
@@ -87,6 +119,25 @@ def live(value: Value) -> Any:
     # A float16 holds less than a float, which NumPy mentions.
     with np.errstate(over="ignore", invalid="ignore"):
         return live_value(value, CPU)
+
+
+@DETERMINISTIC
+@given(strided() | drawn())
+def test_python_source_of_a_tensor_lays_it_out_in_memory(value: Value) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        built = eval(value_to_python(value, "cpu"), {"torch": torch, "np": np, "struct": struct})
+    made = live(value)
+    assert (built.stride(), built.storage_offset()) == (made.stride(), made.storage_offset())
+    assert isinstance(value, TensorValue | DrawnValue)
+    assert not value.strides or built.stride() == value.strides
+    assert built.storage_offset() == value.offset
+
+
+def test_a_strided_tensor_for_the_target_device_is_laid_out_there() -> None:
+    value = TensorValue("int32", (1, 2), device="target", strides=(3,), offset=1)
+    source = 'torch.empty(5, dtype=torch.int32, device="cuda").as_strided([2], [3], 1).copy_(torch.tensor([1, 2], '
+    assert value_to_python(value, "cuda") == f"{source}dtype=torch.int32))"
+    assert value_from_json(value_to_json(value)) == value
 
 
 def test_a_tensor_for_the_target_device_is_moved_there_in_python_source() -> None:
@@ -142,6 +193,14 @@ def test_a_tensor_for_the_target_device_is_moved_there_in_python_source() -> Non
         ({"tensor": "float32", "bits": ["zz" * 8]}, "bits"),
         ({"tensor": "float32", "bits": [" 3ff00000000000 "]}, "bits"),
         ({"tensor": "float32", "bits": [1.0]}, "bits"),
+        ({"tensor": "int32", "data": [1, 2], "strides": 1}, "strides"),
+        ({"tensor": "int32", "data": [1, 2], "strides": [1.0]}, "strides"),
+        ({"tensor": "int32", "data": [1, 2], "strides": [True]}, "strides"),
+        ({"tensor": "int32", "data": [1, 2], "strides": [1, 1]}, "strides"),
+        ({"tensor": "int32", "data": [1, 2], "strides": [0]}, "overlap"),
+        ({"tensor": "int32", "data": [1, 2], "offset": -1}, "offset"),
+        ({"tensor": "int32", "data": [1, 2], "offset": 1.0}, "offset"),
+        ({"tensor": "int32", "data": [1, 2], "offset": None}, "offset"),
         ({"array": "bfloat16", "bits": []}, "bfloat16"),
         ({"array": "int32", "data": [2**40]}, "int32"),
         ({"array": {}, "data": []}, "array"),
@@ -167,7 +226,9 @@ def test_malformed_json_is_refused_with_the_offending_key(document: object, word
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from(["tensor", "array", "list", "bits", "data", "shape", "device"]), inner, max_size=4
+                st.sampled_from(["tensor", "drawn", "array", "list", "bits", "data", "shape", "strides", "device"]),
+                inner,
+                max_size=4,
             )
         ),
     )

@@ -19,6 +19,7 @@ def result(verdict: Verdict, **changes: Any) -> Result:
 EQUAL, DIFFERENT = result(Verdict.EQUAL), result(Verdict.DIFFERENT)
 INCONCLUSIVE = result(Verdict.INCONCLUSIVE)
 UNLOADABLE = result(Verdict.INCONCLUSIVE, loaded=False)
+SKIPPED = result(Verdict.INCONCLUSIVE, skipped=True)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,12 @@ UNLOADABLE = result(Verdict.INCONCLUSIVE, loaded=False)
         ([UNLOADABLE, INCONCLUSIVE], ExitCode.USAGE, Verdict.INCONCLUSIVE),
         ([EQUAL, DIFFERENT], ExitCode.DIFFERENT, Verdict.DIFFERENT),
         ([EQUAL, INCONCLUSIVE, UNLOADABLE, DIFFERENT], ExitCode.DIFFERENT, Verdict.DIFFERENT),
+        ([EQUAL, SKIPPED], ExitCode.EQUAL, Verdict.EQUAL),
+        ([SKIPPED], ExitCode.INCONCLUSIVE, Verdict.INCONCLUSIVE),
+        ([SKIPPED, SKIPPED], ExitCode.INCONCLUSIVE, Verdict.INCONCLUSIVE),
+        ([SKIPPED, INCONCLUSIVE, EQUAL], ExitCode.INCONCLUSIVE, Verdict.INCONCLUSIVE),
+        ([SKIPPED, UNLOADABLE], ExitCode.USAGE, Verdict.INCONCLUSIVE),
+        ([SKIPPED, DIFFERENT], ExitCode.DIFFERENT, Verdict.DIFFERENT),
     ],
 )
 def test_the_worst_result_decides_in_any_order(results: list[Result], code: ExitCode, verdict: Verdict) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.case import INTEGER_BITS, TARGET_DEVICE, Case, TensorValue, Value
-from harness.contract import PROFILES, Contract, Stratum
+from harness.contract import PROFILES, Contract, Probe, Stratum
+from harness.kernels.conv_probe import fits, prepare, probe_batches
 from harness.search.space import Block, Integers, Space, TensorColumn
 from strategies.large_batches import MIXED, from_lengths, landmark_batches, malformed_landmarks
 from strategies.simpler import simpler
@@ -263,6 +264,10 @@ def _launch(returned: Any) -> Mapping[str, Any]:
     return {"tot": tables[TILE]["tot"], "batch_ptr": batch_ptr, "token_chunk_offset_ptr": token_chunk_offset_ptr}
 
 
+def _probe_cases(profile: str, compiled: bool) -> Sequence[Case]:
+    return [case(values, DTYPES[i % len(DTYPES)]) for i, values in enumerate(probe_batches(profile, compiled))]
+
+
 CONTRACT: Final = Contract(
     name=NAME,
     summary="which row, and which tile of 8 tokens in it, each program of the causal convolution works on",
@@ -276,4 +281,5 @@ CONTRACT: Final = Contract(
     twin=_twin,
     simpler=_simpler,
     launch=_launch,
+    probes=(Probe(name="causal_conv1d_prefill", cases=_probe_cases, fits=fits, prepare=prepare, needs=("triton",)),),
 )

@@ -56,17 +56,24 @@ READS: Final = frozenset({"copy", "count", "get", "index", "items", "keys", "val
 class Effects:
     """What executing a statement may change.
 
-    ``evaluated`` are names that it hands to somebody: decorators, base classes, callees, call arguments, and names that
-    it changes in place. ``alias_of`` is the name whose object it binds to another name. ``dynamic`` where it reaches
-    names through ``globals()`` and the like; ``sets`` where it uses ``setattr``. ``plain`` where it is a call for its
-    effect or a change in place, and nothing that it calls hides from its source.
+    ``evaluated`` are names that it hands to somebody: base classes, callees, call arguments, and names that it changes
+    in place. ``decorators`` are names that it decorates definitions with: 1 for ``@name``, 2 for ``@name(...)``, which
+    calls what the first call returns. ``alias_of`` is the name whose object it binds to another name. ``dynamic`` where
+    it reaches names through ``globals()`` and the like; ``sets`` where it uses ``setattr``. ``plain`` where it is a
+    call for its effect or a change in place, and nothing that it calls hides from its source.
     """
 
     evaluated: frozenset[str]
+    decorators: frozenset[tuple[str, int]]
     alias_of: str | None
     dynamic: bool
     sets: bool
     plain: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name that it hands to somebody, changes or decorates with."""
+        return self.evaluated | {name for name, _ in self.decorators}
 
 
 def effects_of(statement: Statement) -> Effects:
@@ -74,11 +81,13 @@ def effects_of(statement: Statement) -> Effects:
     node = statement.node
     part = node.test if isinstance(node, ast.If) else node
     evaluated = set(statement.touches)
+    decorators: set[tuple[str, int]] = set()
+    factories: set[int] = set()
     dynamic = sets = False
     for inner in executed_nodes(part):
         match inner:
             case ast.Call(func=func):
-                evaluated |= _handed_over(inner)
+                evaluated |= _arguments(inner) if id(inner) in factories else _handed_over(inner)
                 dynamic |= isinstance(func, ast.Name) and func.id in NAMESPACES
                 sets |= isinstance(func, ast.Name) and func.id in SETTERS
             case ast.Attribute(value=ast.Name(id="sys"), attr="modules"):
@@ -87,11 +96,23 @@ def effects_of(statement: Statement) -> Effects:
             case ast.AugAssign(target=ast.Name(id=name)):
                 evaluated.add(name)
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                handed: list[ast.expr] = [*inner.decorator_list]
+                handed: list[ast.expr] = []
+                for decorator in inner.decorator_list:
+                    match decorator:
+                        case ast.Name(id=name):
+                            decorators.add((name, 1))
+                        case ast.Call(func=ast.Name(id=name)):
+                            decorators.add((name, 2))
+                            factories.add(id(decorator))
+                        case ast.Call():
+                            pass  # seen as a call
+                        case _:
+                            handed.append(decorator)
                 if isinstance(inner, ast.ClassDef):
                     handed += [*inner.bases, *(keyword.value for keyword in inner.keywords)]
                 evaluated |= {name for expression in handed for name in _names(expression)}
-    return Effects(frozenset(evaluated), _alias_of(node), dynamic, sets, _is_plain(statement) and not dynamic)
+    plain = _is_plain(statement) and not dynamic
+    return Effects(frozenset(evaluated), frozenset(decorators), _alias_of(node), dynamic, sets, plain)
 
 
 def changed_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
@@ -135,6 +156,19 @@ def _handed_over(call: ast.Call) -> set[str]:
     reads = isinstance(func, ast.Attribute) and func.attr in READS
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
     return {name for part in [*([] if reads else [func]), *arguments] for name in _names(part)}
+
+
+def _arguments(call: ast.Call) -> set[str]:
+    """Names that a call hands over, but not those that it unpacks or iterates over: they stay as they are."""
+    values = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
+    values += [keyword.value for keyword in call.keywords if keyword.arg is not None]
+    iterated = {id(part.iter) for value in values for part in ast.walk(value) if isinstance(part, ast.comprehension)}
+    return {
+        part.id
+        for value in values
+        for part in executed_nodes(value)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and id(part) not in iterated
+    }
 
 
 def _names(node: ast.AST) -> Iterator[str]:

@@ -9,7 +9,8 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from harness.load.execute import execute
 from harness.load.slice import Part, Slice, slice_function
 from harness.load.spec import CandidateSpec, near
 from harness.load.stubs import Device, Stub
+from harness.load.traits import traits_of
 from harness.load.tree import Tree, locate
 
 
@@ -31,6 +33,9 @@ class Loaded:
     every statement of a slice, or the whole file of an imported module. ``definitions`` lists what a slice executed, as
     ``module:name`` and ``stub module:name``. ``skipped`` lists module-level statements that a slice left out although
     they may change what the function does, as ``file:line: source``.
+
+    An adapter comes with its upstream function bound as the first argument. Its file is the adapter's; everything else
+    covers both.
     """
 
     function: Callable[..., Any]
@@ -45,24 +50,68 @@ def load(spec: CandidateSpec, *, function: str, device: Device, stubs: Mapping[s
     """Load a candidate. This runs its code: call it only in the process that executes the candidate.
 
     ``function`` is the name under which a registered candidate defines its version. A module is imported as usual;
-    where that fails, the function is sliced out of the module's file.
+    where that fails, the function is sliced out of the module's file. What an adapter adapts is sliced out of the
+    installed package, which is never imported.
 
     Raises:
         LoadError: the function was not found, or could not be imported, sliced or executed up to its definition.
+        UsageError: a registered candidate states its traits in a malformed way.
     """
+    upstream = traits_of(spec).upstream
     try:
-        if spec.kind == "registered":
-            contract, _, name = spec.location.partition("/")
-            return _import_function(f"candidates.{contract}.{name}", function)
-        if spec.kind == "file":
-            file = Path(spec.location)
-            tree, module = locate(file)
-            return _slice_function(tree, module, spec.qualname, device, stubs)
-        return _load_module(spec, device, stubs)
+        loaded = _load(spec, function, device, stubs)
+        if upstream is None:
+            return loaded
+        own = loaded.definitions or (f"candidates.{spec.location.replace('/', '.')}:{function}",)
+        return _adapted(replace(loaded, definitions=own), upstream, device, stubs)
     except RecursionError as error:
         raise LoadError(f"{spec.text}: the source is nested or imported too deeply to follow; simplify it") from error
     except LoadError as error:
         raise LoadError(f"{spec.text}: {error}") from error
+
+
+def installed_tree(module: str) -> Tree:
+    """The tree of an importable module, found from its top package alone: nothing is executed.
+
+    Raises:
+        LoadError: the package is not installed, or has no file for the module.
+    """
+    top = module.partition(".")[0]
+    try:
+        found = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise LoadError(f"there is no package {top}; install it or write path/to/file.py::function")
+    places = found.submodule_search_locations or [str(Path(found.origin or top).with_suffix(""))]
+    trees = [Tree(Path(location).parent, top) for location in places]
+    tree = next((tree for tree in trees if tree.find(module) is not None), None)
+    if tree is None:
+        raise LoadError(f"there is no file for the module {module}; check its name")
+    return tree
+
+
+def _load(spec: CandidateSpec, function: str, device: Device, stubs: Mapping[str, Stub]) -> Loaded:
+    if spec.kind == "registered":
+        contract, _, name = spec.location.partition("/")
+        return _import_function(f"candidates.{contract}.{name}", function)
+    if spec.kind == "file":
+        tree, module = locate(Path(spec.location))
+        return _slice_function(tree, module, spec.qualname, device, stubs)
+    return _load_module(spec, device, stubs)
+
+
+def _adapted(adapter: Loaded, upstream: str, device: Device, stubs: Mapping[str, Stub]) -> Loaded:
+    module, _, qualname = upstream.partition(":")
+    adapted = _slice_function(installed_tree(module), module, qualname, device, stubs)
+    return Loaded(
+        partial(adapter.function, adapted.function),
+        "sliced",
+        adapter.file,
+        hashlib.sha256(f"{adapter.digest} {adapted.digest}".encode()).hexdigest()[:16],
+        (*adapter.definitions, *adapted.definitions),
+        (*adapter.skipped, *adapted.skipped),
+    )
 
 
 def _load_module(spec: CandidateSpec, device: Device, stubs: Mapping[str, Stub]) -> Loaded:
@@ -70,7 +119,7 @@ def _load_module(spec: CandidateSpec, device: Device, stubs: Mapping[str, Stub])
         return _import_function(spec.location, spec.qualname)
     except _ImportFailed as failed:
         try:
-            tree = _installed_tree(spec.location)
+            tree = installed_tree(spec.location)
             return _slice_function(tree, spec.location, spec.qualname, device, stubs)
         except LoadError as error:
             raise LoadError(f"{failed}\nwithout importing it: {error}") from failed
@@ -112,24 +161,6 @@ def _slice_function(tree: Tree, module: str, qualname: str, device: Device, stub
     file = str(part.parts[module].module.file)
     definitions = tuple(_definitions(part))
     return Loaded(found, "sliced", _defining_file(found) or file, _digest(part), definitions, part.skipped)
-
-
-def _installed_tree(module: str) -> Tree:
-    """The tree of an importable module, found from its top package alone: nothing is executed."""
-    top = module.partition(".")[0]
-    try:
-        found = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        found = None
-    if found is None:
-        raise LoadError(f"there is no package {top}; install it or write path/to/file.py::function")
-    if found.submodule_search_locations is None:
-        return Tree(Path(found.origin or top).parent, top)
-    trees = [Tree(Path(location).parent, top) for location in found.submodule_search_locations]
-    tree = next((tree for tree in trees if tree.find(module) is not None), None)
-    if tree is None:
-        raise LoadError(f"there is no file for the module {module}; check its name")
-    return tree
 
 
 def _member(module: ModuleType, qualname: str) -> Callable[..., Any]:

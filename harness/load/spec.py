@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import importlib.util
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from harness.errors import UsageError
+from harness.load.traits import Traits, registered_files, syntax_of, traits_in
 
 Kind: TypeAlias = Literal["registered", "module", "file"]
 
@@ -40,11 +40,12 @@ class CandidateSpec:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCandidate:
-    """A file of the ``candidates`` package: its name, where it is, and the first line of its docstring."""
+    """A file of the ``candidates`` package: its name, where it is, the first line of its docstring, its traits."""
 
     name: str
     path: Path
     summary: str
+    traits: Traits
 
 
 def parse_spec(text: str, *, root: Path) -> CandidateSpec:
@@ -82,14 +83,15 @@ def parse_spec(text: str, *, root: Path) -> CandidateSpec:
 
 
 def registered_candidates() -> dict[str, list[RegisteredCandidate]]:
-    """The candidates of the ``candidates`` package by contract, sorted by name; nothing in it is executed."""
-    spec = importlib.util.find_spec("candidates")
+    """The candidates of the ``candidates`` package by contract, sorted by name; nothing in it is executed.
+
+    Raises:
+        UsageError: a constant by which a candidate states its traits is malformed.
+    """
     found: dict[str, dict[str, RegisteredCandidate]] = {}
-    for location in (spec.submodule_search_locations or ()) if spec else ():
-        for path in sorted(Path(location).glob("*/*.py")):
-            if not path.stem.startswith("_") and path.stem.isidentifier() and path.parent.name.isidentifier():
-                entry = RegisteredCandidate(path.stem, path, _summary(path))
-                found.setdefault(path.parent.name, {}).setdefault(path.stem, entry)
+    for path in registered_files("*", "*"):
+        if not path.stem.startswith("_") and path.stem.isidentifier() and path.parent.name.isidentifier():
+            found.setdefault(path.parent.name, {}).setdefault(path.stem, _registered(path))
     return {contract: [names[name] for name in sorted(names)] for contract, names in sorted(found.items())}
 
 
@@ -114,10 +116,10 @@ def check_defined(spec: CandidateSpec) -> None:
     if spec.kind != "file":
         return
     name = spec.qualname.rpartition(".")[2]
-    try:
-        nodes = list(ast.walk(ast.parse(Path(spec.location).read_bytes())))
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    syntax = syntax_of(Path(spec.location))
+    if syntax is None:
         return
+    nodes = list(ast.walk(syntax))
     defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     bound = {node.id for node in nodes if isinstance(node, ast.Name)}
     bound |= {alias.asname or alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
@@ -190,21 +192,21 @@ def _near_files(path: Path) -> str:
 
 def _functions_in(path: Path) -> str:
     """The functions that a file defines, to show a user who named none."""
-    try:
-        body = ast.parse(path.read_bytes()).body
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    syntax = syntax_of(path)
+    if syntax is None:
         return "; write FILE.py::function"
-    names = [node.name for node in body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    names = [node.name for node in syntax.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
     more = ", …" if len(names) > SHOWN else ""
     return f"; write {path.name}::NAME with one of {', '.join(names[:SHOWN])}{more}" if names else ""
 
 
-def _summary(path: Path) -> str:
-    try:
-        docstring = ast.get_docstring(ast.parse(path.read_bytes()))
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return ""
-    return docstring.splitlines()[0].strip() if docstring else ""
+def _registered(path: Path) -> RegisteredCandidate:
+    syntax = syntax_of(path)
+    if syntax is None:
+        return RegisteredCandidate(path.stem, path, "", Traits())
+    docstring = ast.get_docstring(syntax)
+    summary = docstring.splitlines()[0].strip() if docstring else ""
+    return RegisteredCandidate(path.stem, path, summary, traits_in(syntax, path, strict=True))
 
 
 def _is_utf8(text: str) -> bool:

@@ -6,8 +6,10 @@ import ast
 import builtins
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
+from harness.load.decoration import decoration_changes
 from harness.load.effects import SETTERS, Effects, changed_names, effects_of, executed_nodes, first_line, is_constant
 from harness.load.statement import bound_name, in_this_scope
 from harness.load.stubs import find_stub
@@ -30,6 +32,7 @@ class _Look:
     kept: Kept
     effects: dict[tuple[str, int], Effects] = field(default_factory=dict)
     changes: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
 
 
 def surround(trees: Trees, kept: Kept, take: Callable[[str, int], bool]) -> tuple[str, ...]:
@@ -89,7 +92,36 @@ def _counts(look: _Look, source: Module, number: int) -> bool:
     effects = _effects(look, source, number)
     if effects.dynamic or effects.sets or _reaches(look, source, effects.evaluated):
         return True
-    return any(_names_alias(look, source, name) for name in effects.evaluated)
+    if any(
+        decoration_changes(look.trees, source.name, name, calls, partial(_matters, look))
+        for name, calls in effects.decorators
+        if name not in COMPILERS
+    ):
+        return True
+    return any(_names_alias(look, source, name) for name in effects.names)
+
+
+def _matters(look: _Look, module: str, name: str) -> bool:
+    """Whether a name is of the slice, and is read there."""
+    if not _is_defined(look, module, name):
+        return False
+    if not look.read:
+        for owner, number in look.kept:
+            kept = look.trees.module(owner)
+            look.read |= _read_names(kept.statements[number].node) if kept else set()
+    return name in look.read
+
+
+def _read_names(node: ast.stmt) -> set[str]:
+    """Names that a statement does more with than to set their items."""
+    parts = list(ast.walk(node))
+    stored = {id(part.value) for part in parts if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store)}
+    names = {
+        part.id
+        for part in parts
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and id(part) not in stored
+    }
+    return names | {part.attr for part in parts if isinstance(part, ast.Attribute)}
 
 
 def _names_alias(look: _Look, source: Module, name: str) -> bool:
@@ -113,7 +145,7 @@ def _is_used(look: _Look, source: Module, number: int, seen: frozenset[int]) -> 
         if other in seen or (source.name, other) in look.kept:
             continue
         effects = _effects(look, source, other)
-        if binds & effects.evaluated or (effects.alias_of in binds and _is_used(look, source, other, seen)):
+        if binds & effects.names or (effects.alias_of in binds and _is_used(look, source, other, seen)):
             return True
     return False
 

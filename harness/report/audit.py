@@ -13,6 +13,8 @@ from harness.report.page import cause, emit
 
 def show_audit(audited: Sequence[Audited], console: Console) -> None:
     """Print one line per profile and contract, and a line for every fault that was missed."""
+    skipped = [item for item in audited if item.result.skipped]
+    audited = [item for item in audited if not item.result.skipped]
     groups = Counter((item.fault.contract.name, item.fault.profile) for item in audited)
     caught = Counter((item.fault.contract.name, item.fault.profile) for item in audited if item.caught)
     for (contract, profile), count in groups.items():
@@ -22,4 +24,6 @@ def show_audit(audited: Sequence[Audited], console: Console) -> None:
         wanted = " or ".join(sorted(symptom.value for symptom in item.fault.symptoms))
         emit(console, f"missed  {item.fault.spec}", "bold red")
         emit(console, f"        expected {wanted}; the check said {item.result.verdict.value}: {cause(item.result)}")
+    for item in skipped:
+        emit(console, f"skipped  {item.fault.name}: {item.result.reason}")
     emit(console, f"audit: {len(audited) - len(missed)} of {len(audited)} caught", "bold")

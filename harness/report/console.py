@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from harness.report.page import block, emit, headline, print_page
 from harness.report.text import one_line, plain
+from harness.skip import shown_device
 from harness.verdict import ExitCode, Result, Verdict, exit_code, overall
 
 __all__ = ["ProgressLines", "plain", "progress", "show"]
@@ -30,22 +31,33 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
 )
 """What each exit code means, in one phrase."""
 
-_STYLES: Final = MappingProxyType({"equal": "green", "different": "bold red", "inconclusive": "yellow"})
+_STYLES: Final = MappingProxyType(
+    {"equal": "green", "different": "bold red", "inconclusive": "yellow", "skipped": "dim"}
+)
 _MOST_LINES: Final = 8
+_MOST_MEASURES: Final = 20
 
 
-def show(results: Iterable[Result], console: Console, *, functions: Mapping[str, str] | None = None) -> None:
+def show(
+    results: Iterable[Result],
+    console: Console,
+    *,
+    functions: Mapping[str, str] | None = None,
+    needs: Mapping[str, tuple[str, ...]] | None = None,
+) -> None:
     """Print one line per candidate, a page per failure, and the verdict.
 
     Args:
         results: the outcomes, in the order in which they are shown.
         console: where to print; colour is used only on a terminal, and never carries meaning alone.
         functions: the reference's function name of each contract, for the Python code of failures.
+        needs: the packages that each contract needs, which tell what runs kernels where there is no GPU.
     """
     outcomes = list(results)
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in outcomes:
-        setting = ", ".join(part for part in (result.profile, result.observe, result.device) if part)
+        device = shown_device(result.device, (needs or {}).get(result.contract, ()))
+        setting = ", ".join(part for part in (result.profile, result.observe, device) if part)
         groups.setdefault((result.contract, setting), []).append(result)
     for (contract, setting), group in groups.items():
         emit(console, one_line(contract, 200) + (f" ({one_line(setting, 200)})" if setting else ""), "bold")
@@ -53,7 +65,7 @@ def show(results: Iterable[Result], console: Console, *, functions: Mapping[str,
         _print_proved(console, group)
         emit(console, "")
     for result in outcomes:
-        if result.verdict is not Verdict.EQUAL or not result.loaded:
+        if not result.skipped and (result.verdict is not Verdict.EQUAL or not result.loaded):
             print_page(console, result, function=(functions or {}).get(result.contract))
             emit(console, "")
     emit(console, _last_line(outcomes), f"bold {_STYLES[overall(outcomes).value]}")
@@ -110,27 +122,44 @@ def _print_lines(console: Console, group: list[Result]) -> None:
     for result, name, cases, hit in zip(group, names, counts, strata, strict=True):
         word = headline(result).partition(" (")[0]
         line = f"{word:<12}  {name}{' ' * (width - cell_len(name))}"
-        if result.loaded:
+        if result.loaded and not result.skipped:
             hit = f"{hit:>{max(map(len, strata))}}   " if any(strata) else ""
             line += f"   {cases:>{max(map(len, counts))}}   {hit}{result.seconds:,.1f} s"
         if result.symptom is not None and result.symptom.value != word:
             line += f"   {result.symptom.value}"
         emit(console, line.rstrip(), _STYLES.get(word, "bold magenta"))
+        if result.skipped:
+            block(console, "  reason", plain(result.reason.removeprefix("skipped, "), 4_000))
         if result.verdict is Verdict.EQUAL:
             # Of a candidate that is no file of ours, the reader wants to know what was executed.
-            emit(console, f"  cases       {_searches(result)}")
+            if result.stages:
+                emit(console, f"  cases       {_searches(result)}")
             if result.source.startswith("sliced"):
                 block(console, "  source", plain(result.source, 2_000))
             for note in result.notes:
                 block(console, "  note", plain(note, 2_000))
+        if result.measures:
+            emit(console, f"  measures    {_measured(result)}")
 
 
-_DID: Final = MappingProxyType({"replay": "saved", "exhaustive": "exhaustive", "scale": "large", "property": "drawn"})
+_DID: Final = MappingProxyType(
+    {
+        **{"replay": "saved", "exhaustive": "exhaustive", "scale": "large", "property": "drawn"},
+        **{"probe": "probed", "asynchrony": "on a busy device", "graph": "as graphs", "concurrency": "at once"},
+    }
+)
 
 
 def _searches(result: Result) -> str:
     """How many cases each search contributed."""
     return ", ".join(f"{stage.cases:,} {_DID.get(stage.search, stage.search)}" for stage in result.stages)
+
+
+def _measured(result: Result) -> str:
+    """Numbers that decide nothing, each with what it measures."""
+    shown = [f"{value:.3g} {one_line(name, 100)}" for name, value in result.measures.items()]
+    more = [f"and {len(shown) - _MOST_MEASURES} more"] if len(shown) > _MOST_MEASURES else []
+    return "; ".join([*shown[:_MOST_MEASURES], *more])
 
 
 def _print_proved(console: Console, group: list[Result]) -> None:
@@ -147,14 +176,18 @@ def _print_proved(console: Console, group: list[Result]) -> None:
 
 
 def _last_line(results: list[Result]) -> str:
-    words = ["not loaded" if not result.loaded else result.verdict.value for result in results]
+    words = [result.verdict.value if result.loaded and not result.skipped else headline(result) for result in results]
     kinds = dict.fromkeys(words)
-    if len(kinds) < 2 and "not loaded" not in kinds:
+    if len(kinds) < 2 and not kinds.keys() & {"not loaded", "skipped"}:
         counted = _count(len(results), "candidate")
     else:
         counted = ", ".join(f"{words.count(kind)} {kind}" for kind in kinds)
     code = exit_code(results)
     meaning = MEANINGS[code] if results else "there was nothing to check; name a candidate or a contract"
+    if kinds.keys() == {"skipped"}:
+        meaning = "every candidate was skipped, so nothing was checked"
+    elif "skipped" in kinds:
+        meaning += "; those skipped were not run"
     return f"verdict: {overall(results).value} ({counted}); exit code {int(code)}: {meaning}"
 
 

@@ -23,7 +23,11 @@ def document(results: Iterable[Result], *, seed: int, environment: Mapping[str, 
 
     Keys always are the same and in the same order; what does not apply is null or empty. Text that came from a
     candidate is made harmless and bounded (:func:`harness.report.text.plain`). A case is written as in its file; a
-    number in it that JSON lacks becomes a string (``"nan"``, ``"inf"``).
+    number that JSON lacks becomes a string (``"nan"``, ``"inf"``).
+
+    Of each result, ``skipped`` is true where the candidate was not run because this machine cannot, and nobody had
+    asked for it by name: it has no part in ``verdict`` and ``exit_code`` of the run, and ``reason`` says why.
+    ``measures`` maps what was measured to a number; they decide nothing.
     """
     outcomes = list(results)
     return {
@@ -82,7 +86,9 @@ def _result(result: Result) -> dict[str, Any]:
         "profile": result.profile,
         "required": list(result.required),
         "stages": [_stage(stage) for stage in result.stages],
+        "measures": {plain(name, 1_000): value for name, value in result.measures.items()},
         "loaded": result.loaded,
+        "skipped": result.skipped,
         "reason": plain(result.reason, _TEXT),
         "notes": [plain(note, _TEXT) for note in result.notes],
         "step": plain(finding.step, _TEXT) if finding else "",

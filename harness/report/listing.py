@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from rich.console import Console
 
@@ -12,10 +14,12 @@ from harness.contract import PROFILES, Contract
 from harness.contracts import contract_named
 from harness.errors import HarnessError
 from harness.frozen import reference_file, verify
-from harness.load.spec import RegisteredCandidate, registered_candidates
+from harness.load.spec import registered_candidates
+from harness.load.traits import EVERYWHERE
 from harness.options import Options
 from harness.report.page import emit
 from harness.report.text import one_line
+from harness.skip import Skip, shown_device, why_probe_skipped, why_skipped
 from harness.supervise import Nursery
 
 
@@ -30,12 +34,26 @@ def show_list(console: Console, config: Config, *, only: str | None = None) -> N
         contracts = {only: contract_named(only, config.contracts)}
     registered = registered_candidates()
     chosen = choose([], Options(), config)
+    with Nursery() as nursery:
+        devices = nursery.cuda_devices()
     for contract in contracts.values():
         _show_contract(console, contract)
-        named = [item.spec for item in chosen if item.contract.name == contract.name]
-        _show_candidates(console, contract, registered.get(contract.name, []), named)
+        summaries = {f"{contract.name}/{entry.name}": entry.summary for entry in registered.get(contract.name, [])}
+        own = [item for item in chosen if item.contract.name == contract.name]
+        emit(console, f"  candidates  {len(own) or 'none'}")
+        for item in own:
+            emit(console, f"    {one_line(item.spec, 200)}")
+            emit(console, f"      {one_line(summaries.get(item.spec, 'configured in pyproject.toml'), 200)}")
+            traits = item.traits()
+            _show_devices(console, contract.needs, partial(why_skipped, contract, traits, cuda=devices > 0))
+        if contract.probes:
+            emit(console, f"  probes      {len(contract.probes)}")
+        for probe in contract.probes:
+            emit(console, f"    {probe.name}")
+            needs = (*contract.needs, *probe.needs)
+            _show_devices(console, needs, partial(why_probe_skipped, contract, probe, cuda=devices > 0))
         emit(console, "")
-    _show_machine(console)
+    _show_machine(console, devices)
 
 
 def _show_contract(console: Console, contract: Contract) -> None:
@@ -67,21 +85,27 @@ def _signature(contract: Contract) -> str:
     return f"({ast.unparse(found[-1].args)})" if found else ""
 
 
-def _show_candidates(
-    console: Console, contract: Contract, registered: list[RegisteredCandidate], named: list[str]
-) -> None:
-    summaries = {f"{contract.name}/{candidate.name}": candidate.summary for candidate in registered}
-    emit(console, f"  candidates  {len(named) or 'none'}")
-    for name in named:
-        emit(console, f"    {one_line(name, 200)}")
-        emit(console, f"      {one_line(summaries.get(name, 'configured in pyproject.toml'), 200)}")
+def _show_devices(console: Console, needs: Sequence[str], why: Callable[[str], Skip | None]) -> None:
+    """On which devices something runs here, and why not on the others."""
+    skips = {device: why(device) for device in EVERYWHERE}
+    runs = [_in_brackets(shown_device(device, needs)) for device, skip in skips.items() if skip is None]
+    emit(console, f"      runs on     {', '.join(runs) or 'nothing here'}")
+    for device, skip in skips.items():
+        if skip is not None:
+            # Where it is the machine that does not fit, there is nothing to do about it.
+            text = str(skip) if skip.installable else f"skipped, because {skip.cause}"
+            emit(console, f"      not on      {device}: {text}")
 
 
-def _show_machine(console: Console) -> None:
+def _in_brackets(device: str) -> str:
+    """``cpu, Triton's interpreter`` with the second part in brackets."""
+    name, _, how = device.partition(", ")
+    return f"{name} ({how})" if how else name
+
+
+def _show_machine(console: Console, devices: int) -> None:
     emit(console, "this machine", "bold")
     emit(console, "  cpu         runs")
-    with Nursery() as nursery:
-        devices = nursery.cuda_devices()
     word = (
         f"runs on {devices} device{'s' if devices > 1 else ''}"
         if devices

@@ -25,6 +25,8 @@ SENTENCES: Final[Mapping[Symptom, str]] = MappingProxyType(
         Symptom.UNSTABLE: "The candidate gives two different answers to the same call.",
         Symptom.STALE: "The candidate answers for what a tensor held before it was changed in place.",
         Symptom.REUSED_OUTPUT: "A later call changes, or shares memory with, what an earlier call returned.",
+        Symptom.OUT_OF_BOUNDS: "The candidate writes to memory beside the tensors that it was given or had allocated.",
+        Symptom.LATE: "What the candidate returns is not there when its caller's kernel reads it.",
         Symptom.CHANGED_GLOBALS: "The candidate changes something in its process that outlives the call.",
         Symptom.CRASHED: "The candidate's process ended during the call.",
         Symptom.HUNG: "One call of the candidate took longer than the limit, and its process was stopped.",
@@ -72,7 +74,9 @@ def page_text(result: Result, *, function: str | None = None) -> str:
 
 
 def headline(result: Result) -> str:
-    """One or two words for the outcome: the verdict, ``not loaded``, or the verdict with how it failed."""
+    """One or two words for the outcome: the verdict, ``not loaded``, ``skipped``, or the verdict with how it failed."""
+    if result.skipped:
+        return "skipped"
     if not result.loaded:
         return "not loaded"
     if result.symptom is None or result.symptom.value == result.verdict.value:

@@ -44,7 +44,7 @@ def python_snippet(result: Result, finding: Finding, function: str | None = None
     for number, case in enumerate(cases, start=1):
         if len(cases) > 1:
             body.append(f"# call {number} of {len(cases)}")
-        body.extend(_lines(case, name, result.device, imports))
+        body.extend(_lines(case, name, result, imports))
     if finding.step:
         body.append(f"# what failed: {one_line(finding.step, 200)}")
     text = "\n".join([*sorted(imports, key=lambda line: line.startswith("#")), "", *body])
@@ -68,8 +68,8 @@ def _quoted(word: str) -> str:
     return shlex.quote(one_line(word, 8_192))
 
 
-def _lines(case: Case, name: str, device: str, imports: list[str]) -> Iterator[str]:
-    for line in case.to_python(name, device=device or "cpu").split("\n"):
+def _lines(case: Case, name: str, result: Result, imports: list[str]) -> Iterator[str]:
+    for line in case.to_python(name, device=result.device or "cpu", derived=result.derived).split("\n"):
         if not line.startswith("import "):
             yield line
         elif line not in imports:
@@ -91,7 +91,8 @@ def _imported(result: Result, function: str | None) -> tuple[str, str]:
 def _loading(result: Result, name: str) -> str | None:
     if result.case_file is None:
         return None
-    call = f"to_python({name!r}, device={result.device or 'cpu'!r})"
+    derived = f", derived={dict(result.derived)!r}" if result.derived else ""
+    call = f"to_python({name!r}, device={result.device or 'cpu'!r}{derived})"
     return "\n".join(
         [
             "from pathlib import Path",

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from harness.compare import compare
-from harness.examine import Subject, examine
+from harness.examine import Subject, examine, examine_once
 from harness.journal import Entry
 from harness.materialise import live_block
 from harness.memory import Extent, extents_of
 from harness.observe import Raised, call, outcome_difference
 from harness.quick import Quick
-from harness.search.space import Space
+from harness.search.space import Block, Space
 from harness.verdict import StageReport
 
 CHUNK: Final = 1024
@@ -25,6 +25,8 @@ WATCHED: Final = 4096
 """Cases after which the surroundings are looked at, and at the end."""
 EXAMINED_EVERY: Final = 1499
 """Every so many cases one is examined completely. A prime, so that no regular pattern of a space hides between."""
+EXAMINED_SLOWLY: Final = 61
+"""The same for functions of which a check makes hundreds of calls, not thousands."""
 
 
 def search_space(
@@ -71,6 +73,8 @@ def _run_chunk(
     Returns how many were run and judged, and the suspicious ones.
     """
     block = space.blocks[number]
+    if subject.contract.guarded or subject.contract.derived:
+        return _run_each(subject, block, start, stop, done)
     left, left_backing = live_block(block, start, stop, subject.signature, subject.device)
     right, right_backing = live_block(block, start, stop, subject.signature, subject.device)
     beside = extents_of(left_backing), extents_of(right_backing)
@@ -86,6 +90,17 @@ def _run_chunk(
     if failed is None:
         return stop - start, suspects
     return failed - done + 1, [index for index in suspects if index < failed] + [failed]
+
+
+def _run_each(subject: Subject, block: Block, start: int, stop: int, done: int) -> tuple[int, list[int]]:
+    """What :func:`_run_chunk` does, for calls that take so long that it does not matter what is done around them."""
+    for number, position in enumerate(range(start, stop), start=1):
+        index = done + number - 1
+        subject.journal.begin(Entry.SPACE, index, index)
+        judge = examine if index % EXAMINED_SLOWLY == 0 else examine_once
+        if judge(subject, block[position]) is not None:
+            return number, [index]
+    return stop - start, []
 
 
 def _first_failure(

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.case import DTYPES, ArrayValue, Case, ListValue, TensorValue, Value
+from harness.case import DTYPES, ArrayValue, Case, DrawnValue, ListValue, TensorValue, Value
 from harness.value import limits
 
 Integers: TypeAlias = NDArray[np.int64]
@@ -94,7 +94,7 @@ class Block:
         if isinstance(column, TensorColumn):
             return column.dtype
         value = self.fixed[name] if column is None else column.values[0]
-        return value.dtype if isinstance(value, TensorValue | ArrayValue) else type(value).__name__
+        return value.dtype if isinstance(value, TensorValue | DrawnValue | ArrayValue) else type(value).__name__
 
 
 def block_of(case: Case) -> Block:

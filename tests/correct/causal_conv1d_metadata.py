@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 Metadata: TypeAlias = tuple[dict[int, dict[str, Any]], torch.Tensor, torch.Tensor]
 
 _scratch: list[torch.Tensor] = []
+_staging: list[torch.Tensor] = []
+_copied: list[torch.cuda.Event] = []
+_side: list[torch.cuda.Stream] = []
 _answers: dict[tuple[torch.dtype, torch.device, tuple[int, ...]], Metadata] = {}
 
 
@@ -230,6 +233,46 @@ def two_threads(query_start_loc_p_cpu: torch.Tensor, *, device: torch.device) ->
     with ThreadPoolExecutor(max_workers=2) as pool:
         batch_ptr, token_chunk_offset_ptr = pool.map(_padded, (mlist, offsetlist), (device, device))
     return _packed(nums, mlist, offsetlist, batch_ptr, token_chunk_offset_ptr, device)
+
+
+def pinned_buffer_behind_an_event(query_start_loc_p_cpu: torch.Tensor, *, device: torch.device) -> Metadata:
+    """Copies both tables from a buffer that it keeps, and fills again only after the last copy from it has ended."""
+    nums, mlist, offsetlist = _searched(query_start_loc_p_cpu)
+    for event in _copied:
+        event.synchronize()
+    size, programs = 2 * max(1024, len(mlist)), len(mlist)
+    if not _staging or _staging[0].shape[1] < size:
+        _staging[:] = [torch.empty((2, size), dtype=torch.int32, pin_memory=device.type == "cuda")]
+    stage = _staging[0][:, :size]
+    stage.fill_(-1)
+    stage[0, :programs] = mlist
+    stage[1, :programs] = offsetlist
+    batch_ptr, token_chunk_offset_ptr = (torch.empty(size, dtype=torch.int32, device=device) for _ in range(2))
+    batch_ptr.copy_(stage[0], non_blocking=True)
+    token_chunk_offset_ptr.copy_(stage[1], non_blocking=True)
+    if device.type == "cuda":
+        _copied[:] = [torch.cuda.current_stream(device).record_event()]
+    return _packed(nums, mlist, offsetlist, batch_ptr, token_chunk_offset_ptr, device)
+
+
+def side_stream_that_is_waited_for(query_start_loc_p_cpu: torch.Tensor, *, device: torch.device) -> Metadata:
+    """Copies on a stream of its own, if there are any; each of both waits for the other where it has to."""
+    nums, mlist, offsetlist = _searched(query_start_loc_p_cpu)
+    if device.type != "cuda":
+        return _filled(nums, mlist, offsetlist, device)
+    sources = [_host(_padded(entries, torch.device("cpu")), device) for entries in (mlist, offsetlist)]
+    tables = [torch.empty_like(source, device=device) for source in sources]
+    current = torch.cuda.current_stream(device)
+    if not _side:
+        make: Callable[..., torch.cuda.Stream] = torch.cuda.Stream
+        _side.append(make(device))
+    _side[0].wait_stream(current)
+    with torch.cuda.stream(_side[0]):
+        for table, source in zip(tables, sources, strict=True):
+            table.copy_(source, non_blocking=True)
+            table.record_stream(_side[0])
+    current.wait_stream(_side[0])
+    return _packed(nums, mlist, offsetlist, tables[0], tables[1], device)
 
 
 def _host(entries: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -20,22 +20,26 @@ Slice = Callable[..., Loaded]
 REPOSITORY = Path(__file__).parents[2]
 
 
-def in_child(folder: Path, spec: str, *, function: str = "", call: str = "()") -> Any:
+def in_child(
+    folder: Path, spec: str, *, function: str = "", call: str = "()", stubs: str = "{}", upstream: Path | None = None
+) -> Any:
     """Load a candidate in a fresh interpreter whose working directory is ``folder``; report what happened."""
     script = f"""
     import json, sys
     from pathlib import Path
-    from harness.load import load, parse_spec
+    from harness.load import builtin_stubs, load, parse_spec
     before = set(sys.modules)
     try:
-        loaded = load(parse_spec({spec!r}, root=Path.cwd()), function={function!r}, device="cpu", stubs={{}})
+        loaded = load(parse_spec({spec!r}, root=Path.cwd()), function={function!r}, device="cpu", stubs={stubs})
         result = {{"how": loaded.how, "file": loaded.file, "value": loaded.function{call}, "digest": loaded.digest}}
+        result["definitions"] = loaded.definitions
     except Exception as error:
         result = {{"error": type(error).__name__, "message": str(error)}}
     result["new"] = sorted(set(sys.modules) - before)
     print(json.dumps(result))
     """
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    path = os.pathsep.join([str(REPOSITORY), *([str(upstream)] if upstream else [])])
+    environment = {**os.environ, "PYTHONPATH": path, "TRITON_INTERPRET": "1"}
     command = [sys.executable, "-c", textwrap.dedent(script)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -163,3 +167,90 @@ def test_the_defining_file_is_that_of_the_function_itself(write: Write) -> None:
     root = write({"pkg/__init__.py": "from .impl import f", "pkg/impl.py": "def f(): pass"})
     loaded = load(parse_spec("pkg/__init__.py::f", root=root), function="", device="cpu", stubs={})
     assert loaded.file == str(root / "pkg/impl.py")
+
+
+ADAPTER = """
+UPSTREAM = "engine.ops.conv:scaled"
+def compute(upstream, x, *, device):
+    return [upstream(x), device]
+"""
+ENGINE = {
+    "engine/__init__.py": "raise AssertionError('imported')",
+    "engine/ops/__init__.py": "",
+    "engine/ops/conv.py": "from .scale import SCALE\nimport missing_package\ndef scaled(x): return SCALE * x\n",
+    "engine/ops/scale.py": "SCALE = 3",
+}
+
+
+def test_an_adapter_gets_its_upstream_function_sliced_out_of_the_installed_package(write: Write) -> None:
+    root = write({**ENGINE, "candidates/__init__.py": "", "candidates/toy/adapter.py": ADAPTER})
+    result = in_child(root, "toy/adapter", call="(2, device='cpu')", function="compute")
+    assert (result["how"], result["value"]) == ("sliced", [6, "cpu"])
+    assert result["file"] == str(root / "candidates/toy/adapter.py")
+    assert result["definitions"] == [
+        "candidates.toy.adapter:compute",
+        "engine.ops.conv:scaled",
+        "engine.ops.scale:SCALE",
+    ]
+    assert not [name for name in result["new"] if name.partition(".")[0] == "engine"]
+
+
+def test_an_adapter_in_a_file_of_ones_own_gets_its_upstream_function_too(write: Write) -> None:
+    result = in_child(write({**ENGINE, "mine.py": ADAPTER}), "mine.py::compute", call="(2, device='cpu')")
+    assert result["value"] == [6, "cpu"]
+    assert result["definitions"] == ["mine:compute", "engine.ops.conv:scaled", "engine.ops.scale:SCALE"]
+
+
+def test_the_digest_of_an_adapter_covers_both_sources(write: Write) -> None:
+    root = write({**ENGINE, "candidates/__init__.py": "", "candidates/toy/adapter.py": ADAPTER})
+
+    def digest() -> str:
+        return str(in_child(root, "toy/adapter", call="(2, device='cpu')", function="compute")["digest"])
+
+    first = digest()
+    assert digest() == first
+    write({"engine/ops/scale.py": "SCALE = 4"})
+    upstream = digest()
+    write({"candidates/toy/adapter.py": ADAPTER.replace("return [", "return  [")})
+    assert len({first, upstream, digest()}) == 3
+
+
+def test_an_adapter_without_its_upstream_package_is_one_clear_error(write: Write) -> None:
+    root = write({"candidates/__init__.py": "", "candidates/toy/adapter.py": ADAPTER})
+    assert in_child(root, "toy/adapter", function="compute")["message"].startswith(
+        "toy/adapter: there is no package engine; install it"
+    )
+    write({**ENGINE, "engine/ops/conv.py": "def scale(x): return x"})
+    assert "did you mean scale" in in_child(root, "toy/adapter", function="compute")["message"]
+
+
+def test_an_adapter_of_a_real_engine_runs_its_function(write: Write, upstream: Path) -> None:
+    source = """
+    UPSTREAM = "vllm.v1.attention.backends.utils:compute_causal_conv1d_metadata"
+    def compute(upstream, lengths):
+        import torch
+        return upstream(torch.tensor(lengths, dtype=torch.int32), device=torch.device("cpu"))[1][:3].tolist()
+    """
+    root = write({"candidates/__init__.py": "", "candidates/toy/adapter.py": source})
+    result = in_child(
+        root, "toy/adapter", call="([0, 5, 17])", function="compute", stubs="builtin_stubs()", upstream=upstream
+    )
+    assert result["value"] == [0, 1, 1]
+    assert not [name for name in result["new"] if name.partition(".")[0] == "vllm"]
+
+
+def test_the_adapter_of_sglang_gets_its_kernels_launcher(tmp_path: Path, upstream: Path) -> None:
+    pytest.importorskip("triton")
+    result = in_child(
+        tmp_path,
+        "causal_conv1d_prefill/sglang_triton",
+        function="causal_conv1d_fn",
+        call=".args[0].__name__",
+        stubs="builtin_stubs()",
+        upstream=upstream,
+    )
+    module = "sglang.kernels.ops.mamba.causal_conv1d_triton"
+    assert result["value"] == "causal_conv1d_fn"
+    assert result["definitions"][0] == "candidates.causal_conv1d_prefill.sglang_triton:causal_conv1d_fn"
+    assert {f"{module}:causal_conv1d_fn", f"{module}:_causal_conv1d_fwd_kernel"} <= set(result["definitions"])
+    assert not [name for name in result["new"] if name.partition(".")[0] == "sglang"]

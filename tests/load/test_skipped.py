@@ -71,6 +71,47 @@ def test_a_change_to_an_imported_object_is_executed(write: Write, sliced: Slice)
             id="a decorator that sets a global",
         ),
         pytest.param(
+            "H = {}\ndef name(n):\n    def add(g):\n        H[n] = g\n        return g\n    return add\n"
+            "@name('a')\ndef other(): pass\ndef f(): return name, H",
+            ["mod.py:7: @name('a')"],
+            id="registered by what a decorator returns",
+        ),
+        pytest.param(
+            "H = []\ndef keep(g): H.append(g)\ndef hook(g):\n    keep(g)\n    return g\n@hook\ndef other(): pass\n"
+            "@hook\ndef f(): return H",
+            ["mod.py:6: @hook"],
+            id="registered by what a decorator calls",
+        ),
+        pytest.param(
+            "H = []\ndef hook(g):\n    alias = H\n    alias.append(g)\n    return g\n@hook\ndef other(): pass\n"
+            "def f(): return hook, H",
+            ["mod.py:6: @hook"],
+            id="registered under another name",
+        ),
+        pytest.param(
+            "H = []\ndef hook(g):\n    list.append(H, g)\n    return g\n@hook\ndef g(): pass\ndef f(): return hook, H",
+            ["mod.py:5: @hook"],
+            id="registered by another's method",
+        ),
+        pytest.param(
+            "class Hook:\n    def __init__(self, g):\n        Hook.last = g\n@Hook\ndef other(): pass\n"
+            "def f(): return Hook.last",
+            ["mod.py:4: @Hook"],
+            id="a class as a decorator",
+        ),
+        pytest.param(
+            "class Base:\n    def __init__(self, g):\n        Base.last = g\nclass Hook(Base): pass\n"
+            "@Hook\ndef other(): pass\ndef f(): return Hook, Base.last",
+            ["mod.py:5: @Hook"],
+            id="a base class of a decorator",
+        ),
+        pytest.param(
+            "def hook(g): return g\nT = {}\ndef tag(t): return hook\n@tag(T)\ndef other(): pass\n"
+            "@tag(1)\ndef f(): return T",
+            ["mod.py:4: @tag(T)"],
+            id="handed to a decorator",
+        ),
+        pytest.param(
             "T = 8\nglobals().update(T=16)\ndef f(): return T", ["mod.py:2: globals().update(T=16)"], id="update"
         ),
         pytest.param("T = 8\nglobals()['T'] = 16\ndef f(): return T", ["mod.py:2: globals()['T'] = 16"], id="globals"),
@@ -105,6 +146,57 @@ def test_other_statements_that_may_change_the_slice_are_listed(
 ) -> None:
     write({"mod.py": source})
     assert list(sliced("mod.py::f").skipped) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(
+            "from functools import wraps\ndef cached(g):\n    seen = {}\n    @wraps(g)\n    def call(x):\n"
+            "        H.append(x)\n        if x not in seen: seen[x] = g(x)\n        return seen[x]\n    return call\n"
+            "H = []\n@cached\ndef other(x): return x\n@cached\ndef f(): return H",
+            id="what it does is done when the other is called",
+        ),
+        pytest.param(
+            "import functools\nimport nowhere\ndef guard(*, names=()):\n"
+            "    def decorate(g):\n        kept = set(names)\n"
+            "        @functools.wraps(g)\n        def call(x): return g(x, kept, H)\n        return call\n"
+            "    return decorate\nH = {}\n@guard(names=['x'])\ndef other(x): return nowhere.x\n"
+            "@guard()\ndef f(): return H",
+            id="nor does what it returns",
+        ),
+        pytest.param(
+            "import os\nN = [2, 4]\nK = {'a': 1}\nSIZE = int(os.environ.get('NO_SUCH_SIZE', '4'))\nH = {}\n"
+            "def tune(sizes, *, a=0):\n    def decorate(g):\n        H[g] = max(SIZE, a)\n        return g\n"
+            "    return decorate\n@tune([n + 1 for n in N], **K)\ndef other(): pass\n"
+            "@tune([n for n in N], **K)\ndef f(): return N, K",
+            id="lists that it iterates over, and a registry that the slice never reads",
+        ),
+        pytest.param(
+            "def twice(n): return twice(n - 1) if n else 0\ndef hook(g):\n    twice(2)\n    return g\n"
+            "@hook\ndef other(): pass\n@hook\ndef f(): return 1",
+            id="recursion",
+        ),
+    ],
+)
+def test_decorators_that_leave_the_slice_alone_are_not_listed(write: Write, sliced: Slice, source: str) -> None:
+    write({"mod.py": source})
+    assert sliced("mod.py::f").skipped == ()
+
+
+def test_a_decorator_of_another_module_is_followed_there(write: Write, sliced: Slice) -> None:
+    write({"pkg/__init__.py": "", "pkg/tools.py": "from .state import H\ndef hook(g):\n    H[g] = 1\n    return g\n"})
+    write(
+        {
+            "pkg/state.py": "H = {}\n",
+            "pkg/mod.py": "from .tools import hook\n@hook\ndef g(): pass\n@hook\ndef f(): pass",
+        }
+    )
+    assert sliced("pkg/mod.py::f").skipped == ()
+    write(
+        {"pkg/mod.py": "from .state import H\nfrom .tools import hook\n@hook\ndef g(): pass\n@hook\ndef f(): return H"}
+    )
+    assert list(sliced("pkg/mod.py::f").skipped) == ["mod.py:3: @hook"]
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,20 @@ def unloadable() -> Result:
 
 
 @pytest.fixture
+def skipped() -> Result:
+    return Result(
+        contract="causal_conv1d_metadata",
+        candidate="causal_conv1d_metadata/on_gpu",
+        observe="strict",
+        device="cpu",
+        verdict=Verdict.INCONCLUSIVE,
+        profile="gate",
+        reason="skipped, because it runs on cuda only. Use --device cuda on a machine with a GPU.",
+        skipped=True,
+    )
+
+
+@pytest.fixture
 def hostile_result(case: Case, hostile: str) -> Result:
     huge = hostile + "x" * 10_000_000
     element = Element((0,), huge, hostile)
@@ -127,6 +141,7 @@ def hostile_result(case: Case, hostile: str) -> Result:
         ),
         seconds=float("nan"),
         notes=(huge, hostile),
+        measures={huge: float("nan"), hostile: float("inf")},
         output="start\n" + huge + hostile,
         source=huge,
     )

@@ -101,6 +101,53 @@ def test_the_last_line_is_the_verdict_with_the_exit_codes_meaning(
     assert _verdict_line().startswith("verdict: inconclusive (0 candidates); exit code 3: there was nothing to check")
 
 
+def test_a_skipped_candidate_is_one_line_with_its_reason_and_has_no_page(equal: Result, skipped: Result) -> None:
+    text = _shown(equal, skipped)
+    line = next(line for line in text.split("\n") if line.startswith("skipped "))
+    assert line.split() == ["skipped", "causal_conv1d_metadata/on_gpu"]
+    assert "  reason       because it runs on cuda only. Use --device cuda on a machine with a GPU.\n" in text
+    assert "against causal_conv1d_metadata" not in text
+
+
+def test_skipped_candidates_are_counted_and_do_not_decide(equal: Result, different: Result, skipped: Result) -> None:
+    line = _verdict_line(equal, skipped, skipped)
+    assert line.startswith("verdict: equal (1 equal, 2 skipped); exit code 0: ")
+    assert line.endswith("; those skipped were not run")
+    assert _verdict_line(different, skipped).startswith("verdict: different (1 different, 1 skipped); exit code 1: ")
+    nothing = "exit code 3: every candidate was skipped, so nothing was checked"
+    assert _verdict_line(skipped) == f"verdict: inconclusive (1 skipped); {nothing}"
+
+
+def test_measures_are_one_line_of_their_candidate(equal: Result, different: Result) -> None:
+    measures = {"ulps from float64, silu, bfloat16": 0.7012, "ulps from float64, silu, float32": 12.0}
+    text = _shown(dataclasses.replace(equal, measures=measures))
+    assert "  measures    0.701 ulps from float64, silu, bfloat16; 12 ulps from float64, silu, float32\n" in text
+    assert "  measures    0.701 ulps" in _shown(dataclasses.replace(different, measures=measures))
+    assert "measures" not in _shown(equal)
+
+
+def test_measures_that_are_too_many_are_counted(equal: Result) -> None:
+    text = _shown(dataclasses.replace(equal, measures={f"m{number}": float(number) for number in range(25)}))
+    assert "; 19 m19; and 5 more\n" in text
+
+
+@pytest.mark.parametrize(
+    ("device", "needs", "shown"),
+    [
+        ("cpu", ("triton",), "gate, strict, cpu, Triton's interpreter"),
+        ("cuda", ("triton",), "gate, strict, cuda"),
+        ("cpu", (), "gate, strict, cpu"),
+    ],
+)
+def test_the_heading_says_where_kernels_are_interpreted(
+    equal: Result, device: str, needs: tuple[str, ...], shown: str
+) -> None:
+    stream = io.StringIO()
+    result = dataclasses.replace(equal, device=device)
+    show([result], Console(file=stream, width=80), needs={equal.contract: needs})
+    assert f"{equal.contract} ({shown})\n" in stream.getvalue()
+
+
 def test_every_exit_code_has_a_meaning() -> None:
     assert set(MEANINGS) == set(ExitCode)
 

@@ -18,7 +18,7 @@ from harness.verdict import Finding, Result, Symptom
 
 KEYS = [
     *("contract", "candidate", "observe", "device", "verdict", "symptom", "cases", "strata", "space", "seconds"),
-    *("difference", "case", "case_file", "profile", "required", "stages", "loaded"),
+    *("difference", "case", "case_file", "profile", "required", "stages", "measures", "loaded", "skipped"),
     *("reason", "notes", "step", "message", "before"),
     *("output", "source", "reference_digest", "candidate_digest"),
 ]
@@ -80,6 +80,22 @@ def test_calls_that_come_before_are_listed(different: Result, case: Case) -> Non
     (result,) = _read_back(dataclasses.replace(different, finding=finding))["results"]
     assert [case_from_json(item) for item in result["before"]] == [case, case]
     assert (result["step"], result["message"]) == ("third call", "it said so")
+
+
+def test_a_skipped_candidate_says_so_and_does_not_decide(equal: Result, skipped: Result) -> None:
+    read = _read_back(equal, skipped)
+    assert (read["verdict"], read["exit_code"]) == ("equal", 0)
+    assert [result["skipped"] for result in read["results"]] == [False, True]
+    assert read["results"][1]["reason"] == skipped.reason
+    alone = _read_back(skipped)
+    assert (alone["verdict"], alone["exit_code"]) == ("inconclusive", 3)
+
+
+def test_measures_are_an_object_of_numbers(equal: Result) -> None:
+    measures = {"ulps from float64, silu": 0.5, "worst": float("inf")}
+    (result,) = _read_back(dataclasses.replace(equal, measures=measures))["results"]
+    assert result["measures"] == {"ulps from float64, silu": 0.5, "worst": "inf"}
+    assert _read_back(equal)["results"][0]["measures"] == {}
 
 
 def test_no_result_and_no_loaded_candidate_are_not_green(unloadable: Result) -> None:

@@ -68,6 +68,24 @@ def test_what_was_not_checked_is_an_error_and_never_skipped(
     assert root.find(".//skipped") is None
 
 
+def test_what_nobody_had_asked_for_by_name_is_skipped_with_its_reason(
+    tmp_path: Path, equal: Result, skipped: Result
+) -> None:
+    root = _read_back(tmp_path, equal, skipped)
+    assert _counts(root) == _counts(root.findall("testsuite")[0]) == ("2", "0", "0", "1")
+    element = root.find(".//testcase[@name='causal_conv1d_metadata/on_gpu']/skipped")
+    assert element is not None
+    assert element.attrib == {"message": skipped.reason}
+
+
+def test_a_run_in_which_everything_was_skipped_is_not_green(tmp_path: Path, skipped: Result) -> None:
+    root = _read_back(tmp_path, skipped, skipped)
+    assert _counts(root) == ("3", "0", "1", "2")
+    error = root.find(".//error[@type='inconclusive']")
+    assert error is not None
+    assert error.get("message") == "every candidate was skipped, so nothing was checked"
+
+
 def test_a_run_without_results_is_not_green(tmp_path: Path) -> None:
     root = _read_back(tmp_path)
     assert _counts(root) == ("1", "0", "1", "0")

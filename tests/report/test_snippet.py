@@ -89,6 +89,30 @@ def test_a_large_case_that_was_not_saved_has_no_snippet(different: Result, case:
     assert python_snippet(result, result.finding) is None
 
 
+def test_a_derived_argument_is_made_from_the_others(different: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    module = ModuleType("planted")
+    module.__dict__["helper"] = lambda x, *, total: seen.append((x, total))
+    monkeypatch.setitem(sys.modules, "planted", module)
+    result = _with_case(different, Case(different.contract, {"x": 3}), (Case(different.contract, {"x": 5}),))
+    text = _snippet(dataclasses.replace(result, candidate="planted:helper", derived={"total": "operator.neg(x)"}))
+    assert text.count("import operator") == 1
+    exec(compile(text, "snippet", "exec"), {})
+    assert seen == [(5, -5), (3, -3)]
+
+
+def test_a_large_case_is_loaded_with_what_is_derived_from_it(different: Result, tmp_path: Path) -> None:
+    large = Case(different.contract, {"x": ListValue((0,) * (MOST_ELEMENTS + 1))})
+    path = CaseFile(large).write(tmp_path)
+    result = dataclasses.replace(
+        _with_case(different, large), case_file=path, derived={"size": "operator.length_hint(x)"}
+    )
+    with redirect_stdout(io.StringIO()) as printed:
+        exec(compile(_snippet(result), "snippet", "exec"), {})
+    assert printed.getvalue().startswith("import operator\n")
+    assert "size = operator.length_hint(x)\n" in printed.getvalue()
+
+
 def test_a_case_of_the_largest_shown_size_is_written_out(different: Result, case: Case) -> None:
     assert "99, 0, 1" in _snippet(_with_case(different, Case(case.contract, {"x": ListValue((*range(100),) * 2)})))
 

@@ -1,0 +1,44 @@
+"""Prepare: who stands in for the reference of a kernel, and how kernels are run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.contracts import contract_named
+from harness.errors import HarnessError
+from harness.load.spec import parse_spec
+from harness.prepare import peer_of
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "candidates" / "causal_conv1d_prefill"
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "peer"),
+    [
+        ("causal_conv1d_prefill/tile_of_tokens", "rolling_taps"),
+        ("causal_conv1d_prefill/rolling_taps", "tile_of_tokens"),
+        ("causal_conv1d_prefill/programmatic_launch", "tile_of_tokens"),
+        (f"{FOLDER}/tile_of_tokens.py::causal_conv1d_fn", "rolling_taps"),
+    ],
+)
+def test_a_kernel_is_compared_with_another_one_never_with_itself(candidate: str, peer: str) -> None:
+    found = peer_of(contract_named("causal_conv1d_prefill"), parse_spec(candidate, root=ROOT), CPU)
+    assert found is not None
+    assert found.__module__.endswith(f".{peer}")
+
+
+def test_where_results_are_exact_the_reference_needs_no_peer() -> None:
+    spec = parse_spec("causal_conv1d_metadata/searchsorted", root=ROOT)
+    assert peer_of(contract_named("causal_conv1d_metadata"), spec, CPU) is None
+
+
+def test_a_contract_that_names_only_the_candidate_itself_is_an_error() -> None:
+    contract = replace(contract_named("causal_conv1d_prefill"), peers=("causal_conv1d_prefill/rolling_taps",))
+    with pytest.raises(HarnessError, match="no peer"):
+        peer_of(contract, parse_spec("causal_conv1d_prefill/rolling_taps", root=ROOT), CPU)
