@@ -11,17 +11,17 @@ another one; first plainly, and then while either that stream stands still or al
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
 import torch
 
 from harness.calls import fill, needs_cuda, on_device, poisoned_call, raw, wait_for
-from harness.case import Case
+from harness.case import Case, CaseFile
 from harness.compare import compare
 from harness.contract import PROFILES
 from harness.crowd import Crowd, can_stall, churn, crowd, stall, stall_others
@@ -30,8 +30,8 @@ from harness.examine import Pair, Subject, pair_of
 from harness.guard import PATTERNS
 from harness.memory import leaves
 from harness.observe import Raised
-from harness.search.space import block_of
-from harness.verdict import Difference, Finding, StageReport, Symptom
+from harness.search.each import Searched, search_each
+from harness.verdict import Difference, Finding, Symptom
 
 CASES: Final = (6, 24, 60, 200)
 """Pairs of a case and its twin per profile."""
@@ -59,37 +59,22 @@ def why_not(subject: Subject) -> str | None:
 
 def search_asynchrony(
     subject: Subject, profile: str, *, done: int, changed: Callable[[], str | None], deadline: float
-) -> tuple[StageReport, dict[str, int], list[Finding]]:
+) -> Searched:
     """Examine a spread of the contract's cases, each with its twin.
 
-    ``done`` cases ran before; ``changed`` says what of the process was changed, and ``deadline`` is a
-    ``time.monotonic()`` after which no case is begun. Returns what was done, the strata of the executed cases, and the
-    first failure, if any.
+    ``done`` cases ran before; the rest is as for :func:`harness.search.each.search_each`.
     """
-    started = time.monotonic()
-    strata: dict[str, int] = dict.fromkeys((stratum.name for stratum in subject.contract.strata), 0)
-    found: list[Finding] = []
-    executed, over = 0, False
     busy = crowd(subject.device)
-    for case in spread(subject, profile, CASES[PROFILES.index(profile)]):
-        over = time.monotonic() > deadline
-        if over:
-            break
-        known = _known(subject, case)
-        if known is None:
-            continue
-        subject.journal.begin_text(case, done + executed)
-        finding = _examine(subject, known, busy)
-        executed += 1
-        for name, count in subject.contract.count_strata(block_of(case)).items():
-            strata[name] += count
-        if finding is None and (change := changed()) is not None:
-            finding = Finding(Symptom.CHANGED_GLOBALS, case, message=change)
-        if finding is not None:
-            found = [finding]
-            break
-    complete = not over and not found
-    return StageReport("asynchrony", executed, time.monotonic() - started, complete=complete), strata, found
+    known = ((case, _known(subject, case)) for case in spread(subject, profile, CASES[PROFILES.index(profile)]))
+    trials = ((CaseFile(case), partial(_examine, subject, calls, busy)) for case, calls in known if calls is not None)
+    return search_each(
+        "asynchrony",
+        subject.contract,
+        trials,
+        begin=lambda number, file: subject.journal.begin_text(file.case, done + number),
+        changed=changed,
+        deadline=deadline,
+    )
 
 
 def examine_asynchrony(subject: Subject, case: Case) -> Finding | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 
 from harness.asynchrony import spread
 from harness.calls import fill, needs_cuda, on_device, poisoned_call, wait_for
-from harness.case import Case
+from harness.case import Case, CaseFile
 from harness.compare import compare
 from harness.contract import PROFILES
 from harness.errors import HarnessError
@@ -20,8 +20,8 @@ from harness.examine import Subject
 from harness.guard import PATTERNS
 from harness.memory import leaves
 from harness.observe import Arguments, Raised, call, outcome_difference
-from harness.search.space import block_of
-from harness.verdict import Difference, Finding, StageReport, Symptom
+from harness.search.each import Searched, search_each
+from harness.verdict import Difference, Finding, Symptom
 
 CASES: Final = (3, 12, 30, 100)
 """Captures per profile."""
@@ -40,33 +40,21 @@ def why_not(subject: Subject) -> str | None:
 
 def search_graphs(
     subject: Subject, profile: str, *, done: int, changed: Callable[[], str | None], deadline: float
-) -> tuple[StageReport, dict[str, int], list[Finding]]:
+) -> Searched:
     """Capture and replay a spread of the contract's cases, for a candidate that claims to support it.
 
-    ``done`` cases ran before; ``changed`` says what of the process was changed, and ``deadline`` is a
-    ``time.monotonic()`` after which no case is begun. Returns what was done, the strata of the executed cases, and the
-    first failure, if any.
+    ``done`` cases ran before; the rest is as for :func:`harness.search.each.search_each`.
     """
-    started = time.monotonic()
-    strata: dict[str, int] = dict.fromkeys((stratum.name for stratum in subject.contract.strata), 0)
-    found: list[Finding] = []
-    executed, over = 0, False
-    for case in spread(subject, profile, CASES[PROFILES.index(profile)]):
-        over = time.monotonic() > deadline
-        if over:
-            break
-        subject.journal.begin_text(case, done + executed)
-        finding = examine_graph(subject, case)
-        executed += 1
-        for name, count in subject.contract.count_strata(block_of(case)).items():
-            strata[name] += count
-        if finding is None and (change := changed()) is not None:
-            finding = Finding(Symptom.CHANGED_GLOBALS, case, message=change)
-        if finding is not None:
-            found = [finding]
-            break
-    complete = not over and not found
-    return StageReport("graph", executed, time.monotonic() - started, complete=complete), strata, found
+    cases = spread(subject, profile, CASES[PROFILES.index(profile)])
+    trials = ((CaseFile(case), partial(examine_graph, subject, case)) for case in cases)
+    return search_each(
+        "graph",
+        subject.contract,
+        trials,
+        begin=lambda number, file: subject.journal.begin_text(file.case, done + number),
+        changed=changed,
+        deadline=deadline,
+    )
 
 
 def examine_graph(subject: Subject, case: Case) -> Finding | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import torch
 
 from harness.calls import poisoned_call, raw, wait_for
-from harness.case import Case
+from harness.case import Case, CaseFile
 from harness.compare import compare
 from harness.contract import Probe
 from harness.errors import HarnessError
@@ -19,8 +19,8 @@ from harness.examine import Subject
 from harness.guard import PATTERNS, Allocations, Guard, out_of_bounds
 from harness.memory import leaves
 from harness.observe import Function, Raised, call, outcome_difference
-from harness.search.space import block_of
-from harness.verdict import Difference, Finding, StageReport, Symptom
+from harness.search.each import Searched, search_each
+from harness.verdict import Difference, Finding, Symptom
 
 
 def why_not(subject: Subject) -> str | None:
@@ -33,35 +33,26 @@ def why_not(subject: Subject) -> str | None:
 
 def search_probes(
     subject: Subject, profile: str, *, done: int, changed: Callable[[], str | None], deadline: float
-) -> tuple[StageReport, dict[str, int], list[Finding]]:
+) -> Searched:
     """Launch every probe of the contract on each of its cases.
 
-    ``done`` cases ran before; ``changed`` says what of the process was changed, and ``deadline`` is a
-    ``time.monotonic()`` after which no case is begun. Returns what was done, the strata of the executed cases, and the
-    first failure, if any.
+    ``done`` cases ran before; the rest is as for :func:`harness.search.each.search_each`.
     """
-    started = time.monotonic()
-    strata: dict[str, int] = dict.fromkeys((stratum.name for stratum in subject.contract.strata), 0)
-    compiled = subject.device.type == "cuda"
     runnable = [probe for probe in subject.contract.probes if not _missing(probe)]
-    pairs = [(probe, case) for probe in runnable for case in probe.cases(profile, compiled)]
-    found: list[Finding] = []
-    executed = 0
-    for probe, case in pairs:
-        if time.monotonic() > deadline:
-            break
-        subject.journal.begin_text(case, done + executed)
-        finding = examine_probe(subject, probe, case)
-        executed += 1
-        for name, count in subject.contract.count_strata(block_of(case)).items():
-            strata[name] += count
-        if finding is None and (change := changed()) is not None:
-            finding = Finding(Symptom.CHANGED_GLOBALS, case, message=change)
-        if finding is not None:
-            found = [finding]
-            break
-    complete = executed == len(pairs)
-    return StageReport("probe", executed, time.monotonic() - started, complete=complete), strata, found
+    compiled = subject.device.type == "cuda"
+    trials = (
+        (CaseFile(case), partial(examine_probe, subject, probe, case))
+        for probe in runnable
+        for case in probe.cases(profile, compiled)
+    )
+    return search_each(
+        "probe",
+        subject.contract,
+        trials,
+        begin=lambda number, file: subject.journal.begin_text(file.case, done + number),
+        changed=changed,
+        deadline=deadline,
+    )
 
 
 def examine_probe(subject: Subject, probe: Probe, case: Case) -> Finding | None:

@@ -11,12 +11,13 @@ from harness.case import Case, DrawnValue, TensorValue
 from harness.contract import PROFILES
 from harness.examine import Subject
 from harness.layout import row_major, span
-from harness.verdict import Finding, StageReport
+from harness.search.each import Searched
+from harness.verdict import Finding
 
 MOST: Final = 1 << 26
 """Elements, gaps included, of the largest case that stages examine which no search has found it by."""
 
-Search: TypeAlias = Callable[..., tuple[StageReport, dict[str, int], list[Finding]]]
+Search: TypeAlias = Callable[..., Searched]
 
 
 @dataclass(frozen=True, slots=True)

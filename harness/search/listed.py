@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from harness.case import CaseFile
 from harness.examine import Subject, examine
 from harness.journal import Entry
-from harness.search.space import block_of
-from harness.verdict import Finding, StageReport, Symptom
+from harness.search.each import Searched, search_each
 
 
 def search_listed(
@@ -20,27 +19,13 @@ def search_listed(
     done: int,
     changed: Callable[[], str | None],
     deadline: float,
-) -> tuple[StageReport, dict[str, int], list[Finding]]:
-    """Examine every case of a list in order, with the calls that must come before it.
-
-    Returns what was done, the strata of the executed cases, and the first failure, if any.
-    """
-    started = time.monotonic()
-    strata: dict[str, int] = dict.fromkeys((stratum.name for stratum in subject.contract.strata), 0)
-    found: list[Finding] = []
-    executed = 0
-    for index, listed in enumerate(cases):
-        if time.monotonic() > deadline:
-            break
-        subject.journal.begin(entry, index, done + executed)
-        finding = examine(subject, listed.case, before=listed.before)
-        executed += 1
-        for name, count in subject.contract.count_strata(block_of(listed.case)).items():
-            strata[name] += count
-        if finding is None and (change := changed()) is not None:
-            finding = Finding(Symptom.CHANGED_GLOBALS, listed.case, listed.before, message=change)
-        if finding is not None:
-            found = [finding]
-            break
-    name = entry.name.lower()
-    return StageReport(name, executed, time.monotonic() - started, complete=executed == len(cases)), strata, found
+) -> Searched:
+    """Examine every case of a list in order, with the calls that must come before it."""
+    return search_each(
+        entry.name.lower(),
+        subject.contract,
+        ((file, partial(examine, subject, file.case, before=file.before)) for file in cases),
+        begin=lambda number, file: subject.journal.begin(entry, number, done + number),
+        changed=changed,
+        deadline=deadline,
+    )
