@@ -7,7 +7,7 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -89,19 +89,25 @@ class Case:
         return {"bitgate_case": FORMAT, "contract": self.contract, "arguments": arguments}
 
     def to_python(
-        self, function: str, *, device: str = "cpu", derived: Mapping[str, str] = MappingProxyType({})
+        self,
+        function: str,
+        *,
+        device: str = "cpu",
+        derived: Mapping[str, str] = MappingProxyType({}),
+        printed: Collection[str] | None = None,
     ) -> str:
         """The case as Python source that builds the arguments and calls ``function`` with them by name.
 
         ``derived`` are arguments that no case holds, as expressions of the others' names in which functions of modules
-        are written in full (``package.module.function(x)``).
+        are written in full (``package.module.function(x)``). With ``printed``, what the call returns is printed, and
+        after it these arguments.
         """
         lines: list[str] = []
         passed: list[str] = []
         for name, value in self.arguments.items():
             source = value_to_python(value, device)
-            # What is derived refers to arguments by name.
-            if derived or isinstance(value, TensorValue | DrawnValue | ArrayValue):
+            # What is derived, and what is printed, refers to arguments by name.
+            if derived or name in (printed or ()) or isinstance(value, TensorValue | DrawnValue | ArrayValue):
                 lines.append(f"{name} = {source}")
                 source = name
             passed.append(f"{name}={source}")
@@ -109,7 +115,9 @@ class Case:
             lines.append(f"{name} = {source}")
             passed.append(f"{name}={name}")
         modules = [("struct", "struct."), ("torch", "torch."), ("numpy as np", "np.")]
-        text = "\n".join([*lines, f"{function}({', '.join(passed)})"])
+        call = f"{function}({', '.join(passed)})"
+        calls = [call] if printed is None else [f"print({call})", *(f"print({name})" for name in printed)]
+        text = "\n".join([*lines, *calls])
         called = {module for source in derived.values() for module in _CALLED_MODULES(source)}
         imports = [module for module, use in modules if use in text] + sorted(called - {*self.arguments})
         return "\n".join([*(f"import {module}" for module in imports), text])

@@ -256,16 +256,16 @@ def _check_reports(json_file: Path | None, junit_file: Path | None) -> None:
 
 
 def _report(results: list[Result], config: Config, json_file: Path | None, junit_file: Path | None) -> ExitCode:
-    functions = functions_of(results, config)
+    functions, needs = functions_of(results, config), needs_of(results, config)
     try:
         # Files first: whoever reads our output may close it early.
         if json_file is not None:
             seed = next((result.seed for result in results if not result.skipped), 0)
             json_report.write(json_file, results, seed=seed, environment=json_report.environment())
         if junit_file is not None:
-            junit.write(junit_file, results, functions=functions)
+            junit.write(junit_file, results, functions=functions, needs=needs)
     finally:
-        show(results, Console(), functions=functions, needs=needs_of(results, config))
+        show(results, Console(), functions=functions, needs=needs)
     return exit_code(results)
 
 

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.layout import check_layout
 
-_Hash = NDArray[np.uint64]
+_Hash: TypeAlias = NDArray[np.uint64]
+_Draw: TypeAlias = Callable[[_Hash], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +100,37 @@ def _mixed(state: _Hash) -> _Hash:
         return state ^ (state >> np.uint64(31))
 
 
-def _integers(largest: int) -> Callable[[_Hash], NDArray[np.float64]]:
+def _integers(largest: int) -> _Draw:
     """Whole numbers from ``-largest`` to ``largest``."""
     return lambda bits: (bits % np.uint64(2 * largest + 1)).astype(np.float64) - largest
 
 
-def _uniform(largest: float) -> Callable[[_Hash], NDArray[np.float64]]:
+def _uniform(largest: float) -> _Draw:
     """Numbers from ``-largest`` to ``largest`` with 24 random bits."""
     return lambda bits: (bits >> np.uint64(40)).astype(np.float64) * (2.0**-23 * largest) - largest
 
 
+def _with(special: tuple[float, ...], draw: _Draw) -> _Draw:
+    """What ``draw`` draws, with one of the special numbers in about one of sixteen places."""
+
+    def drawn(bits: _Hash) -> NDArray[np.float64]:
+        chosen = np.asarray(special)[(bits >> np.uint64(8)) % np.uint64(len(special))]
+        return np.where(bits >> np.uint64(4) & np.uint64(15) == 0, chosen, draw(bits))
+
+    return drawn
+
+
 _DTYPES: Final = ("float16", "bfloat16", "float32", "float64")
-NUMBERS: Final[Mapping[str, Callable[[_Hash], NDArray[np.float64]]]] = MappingProxyType(
-    {"integers": _integers(16), "ordinary": _uniform(2.0), "steep": _uniform(64.0)}
+NUMBERS: Final[Mapping[str, _Draw]] = MappingProxyType(
+    {
+        "integers": _integers(16),
+        "integers or -0.0": _with((-0.0,), _integers(16)),
+        "ordinary": _with((-0.0,), _uniform(2.0)),
+        "steep": _with((-0.0,), _uniform(64.0)),
+        "extreme": _with((-0.0, float("inf"), -float("inf"), 6e-8, -1e-40), _uniform(2000.0)),
+    }
 )
-"""What can be drawn: ``integers`` from -16 to 16, of which products of two are exact even in bfloat16; ``ordinary``
-numbers between -2 and 2; ``steep`` ones between -64 and 64, whose sums of products are far out on an activation."""
+"""What can be drawn: ``integers`` from -16 to 16, of which products of two are exact even in bfloat16, with negative
+zeros among them or without; ``ordinary`` numbers between -2 and 2; ``steep`` ones between -64 and 64, whose sums of
+products are far out on an activation; ``extreme`` ones up to 2,000 in size, with infinities and with numbers that are
+subnormal in some types, whose products overflow in float16."""

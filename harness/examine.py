@@ -48,6 +48,7 @@ class Subject:
     journal: Journal
     peer: Function | None = None
     """What stands in for the reference on cases where its results are not exact."""
+    peer_name: str = ""
     check_pinned: bool = False
     history: deque[Case] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     """The last calls of the examinations that found nothing: what a candidate with a memory may have in it."""
@@ -68,6 +69,14 @@ class Subject:
             return
         for name, number in measure(case, returned).items():
             self.measures[name] = max(number, self.measures.get(name, number))
+
+    def about(self, finding: Finding | None) -> Finding | None:
+        """A finding that says, where a peer stood in for the reference, that it did."""
+        if finding is None or finding.difference is None or self.truth(finding.case) is self.reference:
+            return finding
+        said = f"{finding.message}; " if finding.message else ""
+        why = "on these numbers results are rounded, so that the reference's bits are not what counts"
+        return replace(finding, message=f"{said}expected is what the peer {self.peer_name} gives: {why}")
 
     def live(self, case: Case) -> Arguments:
         """New live arguments of a case, without guard bands."""
@@ -154,7 +163,7 @@ def examine_once(subject: Subject, case: Case) -> Finding | None:
     pair = pair_of(subject, case)
     pair.run(subject)
     found = pair.difference(subject)
-    return None if found is None else Finding(found[0], case, (), found[1])
+    return subject.about(None if found is None else Finding(found[0], case, (), found[1]))
 
 
 def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> Finding | None:
@@ -168,6 +177,10 @@ def examine(subject: Subject, case: Case, *, before: tuple[Case, ...] = ()) -> F
 
     The caller has written the case to the journal.
     """
+    return subject.about(_examine(subject, case, before))
+
+
+def _examine(subject: Subject, case: Case, before: tuple[Case, ...]) -> Finding | None:
     held = [*subject.held]
     for earlier in before:
         pair = pair_of(subject, earlier)

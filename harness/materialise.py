@@ -47,6 +47,17 @@ class Signature:
                 f"it takes {accepted}, the contract calls it with ({called}): {error}. "
                 "Check the name, or write an adapter."
             ) from error
+        places = [
+            parameter.name
+            for parameter in accepted.parameters.values()
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        ]
+        for place, name in enumerate(positional):
+            if name in places and places[place : place + 1] != [name]:
+                raise LoadError(
+                    f"it takes {name!r} as argument {places.index(name) + 1}, the contract passes it as argument "
+                    f"{place + 1}. Write an adapter: see CONTRIBUTING.md."
+                )
 
     def bind(self, values: dict[str, Any]) -> Arguments:
         """Arrange named arguments for a call. A parameter that is not given keeps its default."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Final, TypeAlias
+
+import numpy as np
+import torch
 
 from harness.case import Case
 from harness.compare import compare
@@ -17,18 +23,40 @@ Function: TypeAlias = Callable[..., Any]
 Select: TypeAlias = Callable[[Any], Mapping[str, Any]]
 
 _args = BaseException.__dict__["args"].__get__
+_traceback = BaseException.__dict__["__traceback__"].__get__
 _getpid, _getppid = os.getpid, os.getppid
 _exit = os._exit
 _PROCESS: Final = [os.getpid(), os.getppid()]
+_MOST_FRAMES: Final = 10_000
+"""Frames of a traceback that are looked at; Python's own recursion limit is far lower."""
+
+
+def _folder(file: str | None) -> str:
+    return f"{os.path.dirname(file or '')}{os.sep}"
+
+
+# Triton may not be imported before it is known whether its interpreter is to be used.
+_TRITON: Final = importlib.util.find_spec("triton")
+_LIBRARIES: Final = tuple(
+    folder
+    for folder in map(_folder, (__file__, torch.__file__, np.__file__, _TRITON.origin if _TRITON else None))
+    if folder != os.sep
+)
+_STANDARD: Final = f"{sysconfig.get_path('stdlib')}{os.sep}"
+_PACKAGES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
 class Raised:
-    """Stands in for a returned value when the call raised."""
+    """Stands in for a returned value when the call raised.
 
-    __slots__ = ("kind", "message")
+    ``where`` is the innermost line that belongs to no library, as ``file:line``; empty where there is none.
+    """
+
+    __slots__ = ("kind", "message", "where")
 
     def __init__(self, error: BaseException) -> None:
         self.kind = type(error)
+        self.where = _where(error)
         # Not str(error): that may run the candidate's code.
         self.message = ", ".join(arg if type(arg) is str else describe(arg) for arg in _args(error))[:500]
 
@@ -110,4 +138,32 @@ def check_observable(case: Case, value: Any) -> None:
 
 def _exception(raised: Raised) -> str:
     name = type_name(raised.kind)
-    return f"raises {name}: {raised.message}" if raised.message else f"raises {name}"
+    text = f"raises {name}: {raised.message}" if raised.message else f"raises {name}"
+    return f"{text} at {raised.where}" if raised.where else text
+
+
+def _where(error: BaseException) -> str:
+    """The innermost line of a traceback that is neither a library's nor the harness's, as ``file:line``.
+
+    A candidate can attach any traceback that it likes to an exception. Attributes are read past its own class; and
+    an audit hook that it has installed must not be able to raise from here.
+    """
+    found = ""
+    try:
+        traceback: TracebackType | None = _traceback(error)
+        for _ in range(_MOST_FRAMES):
+            if traceback is None:
+                break
+            file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+            if type(file) is str and type(line) is int and _is_own(file):
+                found = f"{file.rpartition(os.sep)[2][:100]}:{line}"
+            traceback = traceback.tb_next
+    except BaseException:
+        return ""
+    return found
+
+
+def _is_own(file: str) -> bool:
+    if file.startswith(("<", *_LIBRARIES)):
+        return False
+    return not file.startswith(_STANDARD) or any(part in file for part in _PACKAGES)

@@ -45,7 +45,7 @@ def prepare(job: Job, journal: Journal, send: Send) -> tuple[Subject, list[Stage
     device = torch.device(target.device)
     _interpret_kernels(device)
     spec = parse_spec(target.candidate, root=Path(target.root))
-    peer = peer_of(contract, spec, device)
+    peer_name, peer = peer_of(contract, spec, device)
     # A folder of the user's that is called candidates must not hide ours.
     if spec.kind != "registered" and target.root not in sys.path:
         sys.path.insert(0, target.root)
@@ -78,6 +78,7 @@ def prepare(job: Job, journal: Journal, send: Send) -> tuple[Subject, list[Stage
         device=device,
         journal=journal,
         peer=peer,
+        peer_name=peer_name,
         check_pinned=device.type == "cuda",
     )
     stages = stages_of(subject, cuda_graph=traits_of(spec).cuda_graph)
@@ -92,16 +93,20 @@ def _interpret_kernels(device: torch.device) -> None:
         os.environ["TRITON_INTERPRET"] = "1"
 
 
-def peer_of(contract: Contract, spec: CandidateSpec, device: torch.device) -> Function | None:
-    """The kernel that stands in for the reference where its bits cannot be had; None where they always can."""
+def peer_of(contract: Contract, spec: CandidateSpec, device: torch.device) -> tuple[str, Function | None]:
+    """The kernel that stands in for the reference where results are rounded, and its name; None where none are.
+
+    Raises:
+        HarnessError: the contract names none but the candidate itself.
+    """
     if contract.exact is None:
-        return None
+        return "", None
     named = traits_of(spec).peer
     for text in contract.peers if named is None else (named,):
         other = parse_spec(text, root=Path())
         if other.location != spec.location and not _same_file(other, spec):
             kind: Literal["cpu", "cuda"] = "cuda" if device.type == "cuda" else "cpu"
-            return load(other, function=contract.function, device=kind, stubs=builtin_stubs()).function
+            return text, load(other, function=contract.function, device=kind, stubs=builtin_stubs()).function
     raise HarnessError(f"contract {contract.name} names no peer for {spec.text}: give it two.")
 
 

@@ -117,7 +117,8 @@ class CandidateItem(pytest.Item):
         if result.skipped:
             pytest.skip(result.reason.removeprefix("skipped, "))
         if result.verdict is not Verdict.EQUAL:
-            raise BitgateError(page_text(result, function=self.chosen.contract.function))
+            contract = self.chosen.contract
+            raise BitgateError(page_text(result, function=contract.function, needs=contract.needs))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure page instead of a stack trace."""

@@ -35,25 +35,41 @@ class Skip:
 
 
 def why_skipped(contract: Contract, traits: Traits, device: str, *, cuda: bool) -> Skip | None:
-    """Why a candidate with these traits cannot be run on ``device``; None if it can.
+    """Why a candidate with these traits cannot be run on ``device``, all causes together; None if it can.
 
     ``cuda`` is whether torch sees a CUDA device.
     """
-    return (
-        _device_missing(device, traits.devices, cuda=cuda)
-        or _package_missing(contract.needs)
-        or _upstream_missing(traits.upstream)
+    return _together(
+        [
+            *_packages_missing(contract.needs),
+            _upstream_missing(traits.upstream),
+            _device_missing(device, traits.devices, cuda=cuda),
+        ]
     )
 
 
 def why_probe_skipped(contract: Contract, probe: Probe, device: str, *, cuda: bool) -> Skip | None:
-    """Why a probe cannot be run on ``device``; None if it can."""
-    return _device_missing(device, EVERYWHERE, cuda=cuda) or _package_missing((*contract.needs, *probe.needs))
+    """Why a probe cannot be run on ``device``, all causes together; None if it can."""
+    needs = _packages_missing((*contract.needs, *probe.needs))
+    return _together([*needs, _device_missing(device, EVERYWHERE, cuda=cuda)])
 
 
 def shown_device(device: str, needs: Iterable[str]) -> str:
     """The device for a reader: with the interpreter that stands in for a GPU where kernels run without one."""
     return f"{device}, Triton's interpreter" if device == "cpu" and "triton" in needs else device
+
+
+def _together(found: Iterable[Skip | None]) -> Skip | None:
+    """One skip for all that is missing, so that nobody installs a package to hear of the next cause afterwards."""
+    skips = [skip for skip in found if skip is not None]
+    if not skips:
+        return None
+    causes = [skip.cause for skip in skips]
+    cause = " and ".join([part for part in (", ".join(causes[:-1]), causes[-1]) if part])
+    first, *others = [skip.step.removesuffix(".") for skip in skips]
+    steps = [first, *(f"{step[0].lower()}{step[1:]}" for step in others)]
+    step = ", and ".join([part for part in (", ".join(steps[:-1]), steps[-1]) if part])
+    return Skip(cause, f"{step}.", installable=all(skip.installable for skip in skips))
 
 
 def _device_missing(device: str, devices: tuple[str, ...], *, cuda: bool) -> Skip | None:
@@ -67,12 +83,13 @@ def _device_missing(device: str, devices: tuple[str, ...], *, cuda: bool) -> Ski
     return None
 
 
-def _package_missing(needs: Iterable[str]) -> Skip | None:
-    for package in needs:
-        if not is_installed(package):
-            wanted = f'"bitgate[{package}]"' if package in EXTRAS else package
-            return Skip(f"{package} is not installed", f"Run pip install {wanted}.", installable=True)
-    return None
+def _packages_missing(needs: Iterable[str]) -> list[Skip]:
+    missing = [package for package in dict.fromkeys(needs) if not is_installed(package)]
+    wanted = [f'"bitgate[{package}]"' if package in EXTRAS else package for package in missing]
+    return [
+        Skip(f"{package} is not installed", f"Run pip install {name}.", installable=True)
+        for package, name in zip(missing, wanted, strict=True)
+    ]
 
 
 def _upstream_missing(upstream: str | None) -> Skip | None:

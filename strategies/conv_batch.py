@@ -10,11 +10,11 @@ from typing import Final, Literal
 TILE: Final = 8
 """Tokens of a row that one program works on."""
 NULL_LINE: Final = 0
-"""The cache line of rows that do not exist."""
+"""The cache line of rows that do not exist; the number that a call gives it is another matter."""
 DTYPES: Final = ("float32", "bfloat16", "float16")
 WIDTHS: Final = (2, 3, 4)
-NUMBERS: Final = ("integers", "ordinary", "steep")
-"""What the elements are: small whole numbers, on which the convolution is exact, or fractions."""
+NUMBERS: Final = ("integers", "ordinary", "steep", "extreme")
+"""What the elements are: small whole numbers, on which the convolution is exact; fractions; numbers that overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class ConvBatch:
     activation: Literal["silu"] | None = None
     numbers: str = "integers"
     seed: int = 0
+    null_block: int | None = 0
+    """What a call says is the number of the null line, or None: there is none, and every row exists."""
     padding: int = 0
     """Tokens behind the last row that belong to no row."""
     token_gap: int = 0
@@ -76,6 +78,20 @@ class ConvBatch:
         used = [row.line for row in self.rows if row.line != NULL_LINE]
         if len(used) != len(set(used)) or not all(0 < line < self.lines for line in used):
             raise ValueError(f"rows use the lines {used}: give each a line of its own below lines={self.lines}")
+        if self.null_block is None and len(used) < len(self.rows):
+            raise ValueError("null_block=None: without a null line, every row needs a line")
+        if self.null_block is not None and not 0 <= self.null_block < self.lines:
+            raise ValueError(f"null_block={self.null_block}: give a number below lines={self.lines}")
+
+    def renumbered(self, line: int) -> int:
+        """The number that a call gives a line, and the other way round.
+
+        The null line changes places with another one; where there is none, lines come in the opposite order, so that
+        line 0 is one like every other.
+        """
+        if self.null_block is None:
+            return self.lines - 1 - line
+        return {NULL_LINE: self.null_block, self.null_block: NULL_LINE}.get(line, line)
 
     @property
     def layout(self) -> tuple[int, ...]:

@@ -54,6 +54,7 @@ def _conv_batches(draw: st.DrawFn, max_programs: int, max_rows: int, max_dim: in
     lines = draw(st.integers(exist + 1, exist + 6) | st.sampled_from([16, 32, 48]))
     used = iter(draw(st.permutations(range(1, lines))) if exist else [])
     rows = tuple(Row(length, next(used) if exists else NULL_LINE, continues) for length, exists, continues in kept)
+    null_block = draw(st.just(0) | st.integers(0, lines - 1) | (st.none() if exist == len(rows) else st.just(0)))
 
     # A gap that makes a stride a multiple of 16 is as likely as one that does not.
     dim = draw(st.integers(1, max_dim) | st.sampled_from([size for size in (1, 8, 16, 24) if size <= max_dim]))
@@ -62,6 +63,7 @@ def _conv_batches(draw: st.DrawFn, max_programs: int, max_rows: int, max_dim: in
     return ConvBatch(
         rows=rows,
         lines=lines,
+        null_block=null_block,
         dim=dim,
         width=width,
         dtype=draw(st.sampled_from(DTYPES)),

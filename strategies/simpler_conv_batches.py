@@ -37,6 +37,7 @@ def measure(batch: ConvBatch) -> tuple[int, ...]:
         (batch.activation is not None) + batch.has_bias + sum(row.continues for row in batch.rows),
         sum(batch.layout),
         batch.lines,
+        batch.null_block != 0,
         sum(abs(row.line - number) for number, row in enumerate(batch.rows, start=1) if row.line != NULL_LINE),
         DTYPES.index(batch.dtype),
         NUMBERS.index(batch.numbers),
@@ -69,6 +70,7 @@ def _steps(batch: ConvBatch) -> Iterator[ConvBatch]:
     yield _compact(batch)
     yield replace(batch, dtype=DTYPES[0])
     yield replace(batch, numbers=NUMBERS[0])
+    yield replace(batch, null_block=0)
     yield replace(batch, seed=0)
     for number, row in enumerate(rows):
         for length in _lower(row.length):
@@ -80,6 +82,7 @@ def _steps(batch: ConvBatch) -> Iterator[ConvBatch]:
             changed: dict[str, Any] = {name: value}
             yield replace(batch, **changed)
     least = 1 + max((row.line for row in rows), default=0)
+    least = max(least, 1 + (batch.null_block or 0))
     for lines in sorted({least, max(least, batch.lines // 2)}):
         yield replace(batch, lines=lines)
 
@@ -92,7 +95,7 @@ def _resized(batch: ConvBatch, lengths: list[int]) -> ConvBatch:
 def _compact(batch: ConvBatch) -> ConvBatch:
     """Every row that exists on the line after its number, and no further lines."""
     rows = [row if row.line == NULL_LINE else replace(row, line=n) for n, row in enumerate(batch.rows, start=1)]
-    lines = 1 + max((row.line for row in rows), default=0)
+    lines = max(1 + (batch.null_block or 0), 1 + max((row.line for row in rows), default=0))
     # Where many rows do not exist, the lines after the rows' numbers can be more than there were.
     return replace(batch, rows=tuple(rows), lines=lines) if lines <= batch.lines else batch
 

@@ -25,8 +25,8 @@ class SmallConvBatches:
     """Every batch of so many rows, each of one of ``lengths`` tokens and of one of three kinds.
 
     For each of them every width and every element type, if ``widths`` and ``dtypes`` say so; otherwise these vary from
-    batch to batch, as does everything else: number of channels (1 to 24), bias, number and order of cache lines, tokens
-    behind the last row, gaps, alignment, seed. What a batch has of it follows from its number.
+    batch to batch, as does everything else: number of channels (1 to 24), bias, number and order of cache lines, number
+    of the null line, tokens behind the last row, gaps, alignment, seed. What a batch has follows from its number.
     """
 
     rows: int
@@ -66,7 +66,9 @@ def in_turn(lengths: Sequence[int], kinds: Sequence[Kind], number: int, **chosen
         Row(length, NULL_LINE, pick([False, True])) if kind == "null" else Row(length, next(free), kind == "continues")
         for length, kind in zip(lengths, kinds, strict=True)
     )
+    blocks = [0, 0, 0, lines - 1, lines // 2, *([] if "null" in kinds else [None])]
     turned: dict[str, Any] = {
+        "null_block": pick(blocks),
         "dim": pick(DIMS),
         "width": pick(WIDTHS),
         "dtype": pick(DTYPES),

@@ -20,7 +20,7 @@ VALUE = DrawnValue("bfloat16", (3, 40), "integers", 7, ((0, 1, 2), (1, 38, 40)),
 def test_elements_are_the_same_on_every_machine() -> None:
     drawn = DrawnValue("float32", (4,), "integers", 1).elements().tolist()
     assert drawn == [4.0, 14.0, 16.0, 14.0]
-    assert DrawnValue("float32", (2,), "ordinary", 1).elements().tolist() == [-0.9056863784790039, 1.624969720840454]
+    assert DrawnValue("float32", (2,), "ordinary", 1).elements().tolist() == [-0.9056863784790039, -0.0]
 
 
 def test_the_shape_says_how_many_elements_and_not_which() -> None:
@@ -123,3 +123,18 @@ def test_every_nan_is_the_same_nan_however_many_there_are(dtype: str) -> None:
     for count in (1, 3, 16, 33, 1000):
         value = DrawnValue(dtype, (count,), "ordinary", nan=((0, 0, count),))  # type: ignore[arg-type]
         assert live_value(value, CPU).view(torch.uint8).tolist() == one * count
+
+
+def test_negative_zeros_are_drawn_where_a_name_says_so_and_nowhere_in_plain_integers() -> None:
+    def negative_zeros(numbers: str) -> int:
+        drawn = DrawnValue("float32", (4096,), numbers, 7).elements()
+        return int(((drawn == 0) & np.signbit(drawn)).sum())
+
+    assert negative_zeros("integers") == 0
+    assert min(map(negative_zeros, ("integers or -0.0", "ordinary", "steep", "extreme"))) > 20
+
+
+def test_extreme_numbers_are_infinite_subnormal_and_large() -> None:
+    drawn = DrawnValue("float16", (4096,), "extreme", 3).elements()
+    assert {float("inf"), -float("inf"), 6e-8} <= set(drawn.tolist())
+    assert 1900 < np.abs(drawn[np.isfinite(drawn)]).max() <= 2000

@@ -24,7 +24,7 @@ from harness.kernels.conv_strata import STRATA
 from harness.kernels.program_tables import tables_of_case
 from harness.kernels.ulps import measure
 from harness.search.space import Block, Space, ValueColumn
-from strategies.conv_batch import DTYPES, ConvBatch, other_values, rows_of
+from strategies.conv_batch import DTYPES, WIDTHS, ConvBatch, Row, other_values, rows_of
 from strategies.simpler_conv_batches import simpler_conv_batches
 from strategies.small_conv_batches import KINDS, SmallConvBatches, in_turn
 
@@ -59,8 +59,20 @@ PARTS: Final = {
         SmallConvBatches(3, (*FEW, 8), dtypes=False),
     ),
 }
-ACTIVATED: Final = (1, 3, 9)
-"""Lengths of the rows that are activated."""
+ROUNDED: Final = (9, 2)
+"""Lengths of the rows whose results are not exact."""
+LARGE: Final = {
+    "commit": (
+        ConvBatch(rows=rows_of([130, 9]), lines=3, dim=3, has_bias=True, seed=1),
+        ConvBatch(rows=rows_of([1] * 40, continues=[True] * 40), lines=300, dim=2, width=3, seed=2),
+        ConvBatch(rows=(Row(9, 290, True), Row(3, 131)), lines=300, dim=2, seed=3),
+        ConvBatch(rows=rows_of([9]), lines=2, dim=1100, dtype="float16", seed=4),
+        ConvBatch(rows=rows_of([9, 9]), lines=40, dim=2, token_gap=4094, line_gap=2042, seed=5),
+    ),
+    "gate": (ConvBatch(rows=rows_of([1] * 140), lines=141, width=2, seed=6),),
+}
+"""Batches that are large in one way, each of which is called once, from the profile on that they are listed under; for
+a kernel that is interpreted and takes tokens one by one, no call may be longer than this."""
 
 
 class _Made:
@@ -98,17 +110,26 @@ class _Column(Sequence[Value]):
 @cache
 def _space(profile: str) -> Space:
     parts = PARTS[profile]
-    activated = [
-        arguments_of(in_turn([length], [kind], number, dtype=dtype, activation="silu", numbers="ordinary"))
-        for number, (length, kind, dtype) in enumerate(product(ACTIVATED, KINDS[:2], DTYPES))
-    ]
+    rounded = [arguments_of(batch) for batch in _rounded()]
+    large = [[arguments_of(batch)] for name in PROFILES[: PROFILES.index(profile) + 1] for batch in LARGE.get(name, ())]
     phrases = [
         *map(_phrase, parts),
-        f"each row new, continuing, or on the null line; everything else varies from batch to batch; then one row of "
-        f"{_listed(ACTIVATED)} tokens with SiLU on ordinary numbers, new and continuing, in each element type; and one "
-        "batch whose numbers are written out",
+        "each row new, continuing, or on the null line; everything else varies from batch to batch; then rows of "
+        f"{' and '.join(map(str, ROUNDED))} tokens of other numbers with each width, element type and activation, with "
+        "and without bias, new and continuing; one batch whose numbers are written out; and "
+        f"{len(large)} with many tokens, rows, cache lines or channels, or far apart",
     ]
-    return Space("; ".join(phrases), (*map(_block, parts), _listed_block(activated), _listed_block([_WRITTEN_OUT])))
+    blocks = [*map(_block, parts), _listed_block(rounded), _listed_block([_WRITTEN_OUT]), *map(_listed_block, large)]
+    return Space("; ".join(phrases), tuple(blocks))
+
+
+def _rounded() -> Iterator[ConvBatch]:
+    """Every kind of arithmetic that there is, on numbers with which rounding shows."""
+    numbers = ("ordinary", "ordinary", "steep", "extreme")
+    kinds = product(WIDTHS, DTYPES, (None, "silu"), (False, True), (KINDS[:2], KINDS[1::-1]))
+    for number, (width, dtype, activation, has_bias, rows) in enumerate(kinds):
+        chosen = {"width": width, "dtype": dtype, "activation": activation, "has_bias": has_bias}
+        yield in_turn(ROUNDED, rows, number, numbers=numbers[number % 5 % 4], **chosen)
 
 
 def _block(part: SmallConvBatches) -> Block:
@@ -181,16 +202,25 @@ def _scale(profile: str) -> Sequence[Case]:
 
 
 def _compiled_scale(profile: str) -> Sequence[Case]:
-    """Batches like those of vLLM's own test of its kernel: an interpreter would need hours for them.
+    """Batches that an interpreter would need minutes or hours for.
 
-    4 and 10 rows, 8 to 4,096 tokens, 64 and 4,096 channels, with and without padding rows; none below premerge.
+    From a gate on, more programs than the tables hold at first, cumulative lengths past 2**15, and many rows. From
+    premerge on, batches like those of vLLM's own test of its kernel: 4 and 10 rows, 8 to 4,096 tokens, 64 and 4,096
+    channels, with and without padding rows.
     """
     level = PROFILES.index(profile)
-    if level < 2:
+    if level == 0:
         return []
-    tokens = (8, 64, 2049) if level == 2 else (8, 16, 32, 64, 128, 256, 512, 784, 1024, 2048, 2049, 4096)
-    sizes = product((4, 10), tokens, (64, 4096), (False, True))
-    return [case_of(upstream_batch(rows, count, dim, padded=padded)) for rows, count, dim, padded in sizes]
+    batches = [
+        ConvBatch(rows=rows_of([8 * 1030]), lines=2, width=2, seed=5),
+        ConvBatch(rows=rows_of([33_000, 9, 2], null=(0,)), lines=4, seed=6),
+        ConvBatch(rows=rows_of([1] * 1100), lines=1101, width=3, seed=7),
+    ]
+    if level > 1:
+        tokens = (8, 64, 2049) if level == 2 else (8, 16, 32, 64, 128, 256, 512, 784, 1024, 2048, 2049, 4096)
+        sizes = product((4, 10), tokens, (64, 4096), (False, True))
+        batches += [upstream_batch(rows, count, dim, padded=padded) for rows, count, dim, padded in sizes]
+    return list(map(case_of, batches))
 
 
 def upstream_batch(rows: int, tokens: int, dim: int, *, padded: bool) -> ConvBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isnan
 from typing import Final, TypeAlias
@@ -16,6 +16,8 @@ PAD_SLOT: Final = -1
 """What the program tables hold where there is no program."""
 WHOLE: Final = 16
 """The largest whole number of which products of two are exact in bfloat16, and sums of five of those in float32."""
+
+SIGNED: Final = {"integers": "integers or -0.0"}
 
 Floats: TypeAlias = TensorValue | DrawnValue
 
@@ -32,13 +34,15 @@ def arguments_of(batch: ConvBatch) -> dict[str, Value]:
     """
     starts, taps = batch.query_start_loc, batch.width - 1
     tokens, row_stride = starts[-1] + batch.padding, batch.dim + batch.column_gap
-    read = {row.line for row in batch.rows if row.continues and row.line != NULL_LINE}
+    read = {batch.renumbered(row.line) for row in batch.rows if row.continues and row.line != NULL_LINE}
 
     def drawn(number: int, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, *nan: range) -> DrawnValue:
         # Ranges lie on the first axis of the cache, and on the second one of everything else.
         parts = tuple((0 if len(shape) == 3 else 1, part.start, part.stop) for part in nan)
         seed = 4 * batch.seed + number
-        return DrawnValue(batch.dtype, shape, batch.numbers, seed, parts, strides, offset, "target")
+        # Negative zeros are copied into the cache as they are; in a bias, they would make the order of a sum matter.
+        numbers = SIGNED.get(batch.numbers, batch.numbers) if number in (0, 3) else batch.numbers
+        return DrawnValue(batch.dtype, shape, numbers, seed, parts, strides, offset, "target")
 
     def index(dtype: str, data: Iterable[int]) -> TensorValue:
         return TensorValue(dtype, tuple(data), device="target", offset=batch.index_offset)
@@ -56,11 +60,11 @@ def arguments_of(batch: ConvBatch) -> dict[str, Value]:
             *_runs(line for line in range(batch.lines) if line not in read),
         ),
         "query_start_loc": index("int32", starts),
-        "cache_indices": index("int32", (row.line for row in batch.rows)),
+        "cache_indices": index("int32", (batch.renumbered(row.line) for row in batch.rows)),
         "has_initial_state": index("bool", (row.continues for row in batch.rows)),
         "activation": batch.activation,
         "pad_slot_id": PAD_SLOT,
-        "null_block_id": NULL_LINE,
+        "null_block_id": batch.null_block,
     }
 
 
@@ -70,15 +74,17 @@ def batch_of(case: Case) -> ConvBatch | None:
         facts = facts_of(case.arguments)
         x, weight, states = facts.x, facts.weight, facts.states
         column = states.strides[2]
-        batch = ConvBatch(
-            rows=tuple(map(Row, facts.lengths, facts.lines, facts.continues)),
-            lines=states.shape[0],
+        unnamed = {drawn: named for named, drawn in SIGNED.items()}
+        empty = ConvBatch(rows=(), lines=states.shape[0], null_block=facts.null_block)
+        batch = replace(
+            empty,
+            rows=tuple(map(Row, facts.lengths, map(empty.renumbered, facts.lines), facts.continues)),
             dim=x.shape[0],
             width=weight.shape[1],
             dtype=x.dtype,  # type: ignore[arg-type]  # checked when it is made
             has_bias=facts.bias is not None,
             activation=facts.activation,  # type: ignore[arg-type]
-            numbers=x.numbers if isinstance(x, DrawnValue) else "",
+            numbers=unnamed.get(x.numbers, x.numbers) if isinstance(x, DrawnValue) else "",
             seed=x.seed // 4 if isinstance(x, DrawnValue) else 0,
             padding=facts.padding,
             token_gap=x.strides[1] - x.shape[0],
@@ -112,6 +118,7 @@ class Facts:
     lines: tuple[int, ...]
     continues: tuple[bool, ...]
     activation: str | None
+    null_block: int | None
     padding: int
     """Tokens behind the last row."""
     index_offset: int
@@ -148,19 +155,22 @@ def facts_of(arguments: Mapping[str, Value]) -> Facts:
     lengths = tuple(after - before for before, after in pairwise(starts))
     if not starts or starts[0] != 0 or min(lengths, default=0) < 0 or starts[-1] > tokens:
         raise ValueError(f"query_start_loc must start at 0, not decrease, and end at {tokens} or before")
-    used = [line for line in lines if line != NULL_LINE]
-    if len(lines) != len(lengths) or len(set(used)) != len(used) or not all(0 < n < states.shape[0] for n in used):
-        raise ValueError(f"cache_indices must name {len(lengths)} lines of the cache, none but {NULL_LINE} twice")
+    null_block = arguments["null_block_id"]
+    if null_block is not None and (type(null_block) is not int or not 0 <= null_block < states.shape[0]):
+        raise ValueError("null_block_id must be None or the number of a line of the cache")
+    used = [line for line in lines if line != null_block]
+    if len(lines) != len(lengths) or len(set(used)) != len(used) or not all(0 <= n < states.shape[0] for n in used):
+        raise ValueError(f"cache_indices must name {len(lengths)} lines of the cache, none but the null block twice")
     if len(continues) != len(lengths):
         raise ValueError(f"has_initial_state must have {len(lengths)} elements")
     if activation is not None and activation != "silu":
         raise ValueError("activation must be None or 'silu'")
-    if arguments["pad_slot_id"] != PAD_SLOT or arguments["null_block_id"] != NULL_LINE:
-        raise ValueError(f"pad_slot_id must be {PAD_SLOT} and null_block_id {NULL_LINE}")
+    if arguments["pad_slot_id"] != PAD_SLOT:
+        raise ValueError(f"pad_slot_id must be {PAD_SLOT}")
     offset = arguments["query_start_loc"].offset if isinstance(arguments["query_start_loc"], TensorValue) else 0
     flags = tuple(map(bool, continues))
     padding = tokens - starts[-1]
-    return Facts(x, weight, bias, states, lengths, lines, flags, activation, padding, offset)
+    return Facts(x, weight, bias, states, lengths, lines, flags, activation, null_block, padding, offset)
 
 
 def _floats(name: str, arguments: Mapping[str, Value], rank: int) -> Floats:
@@ -180,7 +190,7 @@ def _integers(name: str, arguments: Mapping[str, Value], dtype: str) -> tuple[in
 def _is_whole(value: Value) -> bool:
     if isinstance(value, TensorValue):
         return all(isnan(number) or (abs(number) <= WHOLE and number == int(number)) for number in value.data)
-    return value is None or (isinstance(value, DrawnValue) and value.numbers == "integers")
+    return value is None or (isinstance(value, DrawnValue) and value.numbers in {*SIGNED, *SIGNED.values()})
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[range]:

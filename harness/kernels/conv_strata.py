@@ -13,7 +13,7 @@ from harness.case import DrawnValue
 from harness.contract import Stratum
 from harness.kernels.conv_cases import Facts, Floats, facts_of
 from harness.search.space import Block
-from strategies.conv_batch import DTYPES, NULL_LINE, TILE, WIDTHS
+from strategies.conv_batch import DTYPES, TILE, WIDTHS
 
 _BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
 _VECTOR: Final = 16
@@ -34,7 +34,7 @@ def _where(holds: Callable[[Facts], bool]) -> Callable[[Block], NDArray[np.bool_
 def _with_row(holds: Callable[[Facts, int, bool], bool], *, exists: bool = True) -> Callable[[Facts], bool]:
     """Cases with a row of which something holds, given its length and whether it continues; it may have to exist."""
     return lambda facts: any(
-        (line != NULL_LINE) is exists and holds(facts, length, continues)
+        (line != facts.null_block) is exists and holds(facts, length, continues)
         for length, line, continues in zip(facts.lengths, facts.lines, facts.continues, strict=True)
     )
 
@@ -53,7 +53,7 @@ def _empty_row(place: str) -> Callable[[Facts], bool]:
 
 
 def _in_order(facts: Facts) -> bool:
-    return all(a < b for a, b in pairwise(line for line in facts.lines if line != NULL_LINE))
+    return all(a < b for a, b in pairwise(line for line in facts.lines if line != facts.null_block))
 
 
 def _numbers(*words: str) -> Callable[[Facts], bool]:
@@ -79,9 +79,10 @@ STRATA: Final = (
     Stratum("no bias", _where(lambda facts: facts.bias is None)),
     Stratum("SiLU", _where(lambda facts: facts.activation == "silu")),
     Stratum("no activation", _where(lambda facts: facts.activation is None)),
-    Stratum("small whole numbers", _where(_numbers("integers"))),
+    Stratum("small whole numbers", _where(_numbers("integers or -0.0"))),
     Stratum("ordinary numbers", _where(_numbers("ordinary"))),
     Stratum("large numbers", _where(_numbers("steep"))),
+    Stratum("infinities and overflow", _where(_numbers("extreme"))),
     Stratum("no rows", _where(lambda facts: not facts.lengths)),
     Stratum("no tokens", _where(lambda facts: facts.x.shape[1] == 0)),
     Stratum("leading row without tokens", _where(_empty_row("front"))),
@@ -107,7 +108,10 @@ STRATA: Final = (
     ),
     Stratum("row with tokens on the null line", _where(_with_row(lambda _, n, __: n > 0, exists=False))),
     Stratum("row without tokens on the null line", _where(_with_row(lambda _, n, __: n == 0, exists=False))),
-    Stratum("several rows on the null line", _where(lambda facts: facts.lines.count(NULL_LINE) > 1)),
+    Stratum("several rows on the null line", _where(lambda f: sum(line == f.null_block for line in f.lines) > 1)),
+    Stratum("null line other than 0", _where(lambda facts: bool(facts.null_block))),
+    Stratum("no null line", _where(lambda facts: facts.null_block is None)),
+    Stratum("row on line 0", _where(lambda facts: facts.null_block != 0 and 0 in facts.lines)),
     Stratum("tokens behind the last row", _where(lambda facts: facts.padding > 0)),
     Stratum("no tokens behind the last row", _where(lambda facts: facts.padding == 0)),
     Stratum("cache lines out of order", _where(lambda facts: not _in_order(facts))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 EVERYWHERE: Final = ("cpu", "cuda")
 """Devices that a candidate runs on if it does not say otherwise."""
+_CLOSE: Final = 0.8
+"""How much a constant's name must be like a known one, of 1, to be taken for it misspelt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +72,16 @@ def traits_in(syntax: ast.Module, path: Path, *, strict: bool) -> Traits:
     """The traits that a file's module-level constants state.
 
     With ``strict``, for a file of the ``candidates`` package, a constant of the right name with another value is an
-    error. Without, it is taken for one that the file has for purposes of its own, and left alone.
+    error, and so is one of almost the right name. Without, it is taken for one that the file has for purposes of its
+    own, and left alone.
 
     Raises:
-        UsageError: a constant is malformed; the message names the file, the line and what to write.
+        UsageError: a constant is malformed or misspelt; the message names the file, the line and what to write.
     """
     traits = Traits()
     for node in syntax.body:
+        if strict:
+            _check_spelling(node, path)
         for name in _assigned(node) & _READERS.keys():
             field, form, read = _READERS[name]
             try:
@@ -97,6 +103,13 @@ def _assigned(node: ast.stmt) -> set[str]:
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
             return {name}
     return set()
+
+
+def _check_spelling(node: ast.stmt, path: Path) -> None:
+    for name in sorted(_assigned(node) - _READERS.keys()):
+        close = difflib.get_close_matches(name, _READERS, n=1, cutoff=_CLOSE) if name.isupper() else []
+        if close:
+            raise UsageError(f"{path}:{node.lineno}: {name} means nothing here; did you mean {close[0]}?")
 
 
 def _check_peer(peer: str, path: Path) -> None:

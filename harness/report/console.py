@@ -66,7 +66,8 @@ def show(
         emit(console, "")
     for result in outcomes:
         if not result.skipped and (result.verdict is not Verdict.EQUAL or not result.loaded):
-            print_page(console, result, function=(functions or {}).get(result.contract))
+            needed = (needs or {}).get(result.contract, ())
+            print_page(console, result, function=(functions or {}).get(result.contract), needs=needed)
             emit(console, "")
     emit(console, _last_line(outcomes), f"bold {_STYLES[overall(outcomes).value]}")
 

@@ -16,7 +16,12 @@ from harness.verdict import Result, Verdict, overall
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def document(results: Iterable[Result], *, functions: Mapping[str, str] | None = None) -> ElementTree.Element:
+def document(
+    results: Iterable[Result],
+    *,
+    functions: Mapping[str, str] | None = None,
+    needs: Mapping[str, tuple[str, ...]] | None = None,
+) -> ElementTree.Element:
     """The whole run as a ``testsuites`` element: one suite per contract, one test case per candidate.
 
     A candidate that is different is a failure whose type is the symptom. One that could not be loaded, or of which too
@@ -26,6 +31,7 @@ def document(results: Iterable[Result], *, functions: Mapping[str, str] | None =
     Args:
         results: the outcomes.
         functions: the reference's function name of each contract, for the Python code of failures.
+        needs: the packages that each contract needs, for the same.
     """
     outcomes = list(results)
     nothing = _why_nothing(outcomes)
@@ -36,7 +42,7 @@ def document(results: Iterable[Result], *, functions: Mapping[str, str] | None =
     for contract, group in groups.items():
         suite = ElementTree.SubElement(root, "testsuite", {"name": _legal(contract), **_counts(group)})
         for result in group:
-            _add_test(suite, result, (functions or {}).get(contract))
+            _add_test(suite, result, (functions or {}).get(contract), (needs or {}).get(contract, ()))
     if nothing:
         # A file without failures and errors reads as green, and a run that has run nothing is not.
         suite = ElementTree.SubElement(root, "testsuite", {"name": "bitgate", **_counts([], nothing)})
@@ -45,18 +51,24 @@ def document(results: Iterable[Result], *, functions: Mapping[str, str] | None =
     return root
 
 
-def write(path: Path, results: Iterable[Result], *, functions: Mapping[str, str] | None = None) -> None:
+def write(
+    path: Path,
+    results: Iterable[Result],
+    *,
+    functions: Mapping[str, str] | None = None,
+    needs: Mapping[str, tuple[str, ...]] | None = None,
+) -> None:
     """Write :func:`document` to a file.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    root = document(results, functions=functions)
+    root = document(results, functions=functions, needs=needs)
     ElementTree.indent(root)
     write_report(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
-def _add_test(suite: ElementTree.Element, result: Result, function: str | None) -> None:
+def _add_test(suite: ElementTree.Element, result: Result, function: str | None, needs: tuple[str, ...]) -> None:
     name = _legal(one_line(result.candidate, 500))
     time = f"{result.seconds:.3f}"
     test = ElementTree.SubElement(suite, "testcase", {"classname": _legal(result.contract), "name": name, "time": time})
@@ -67,7 +79,7 @@ def _add_test(suite: ElementTree.Element, result: Result, function: str | None) 
         return
     symptom = result.symptom.value if result.symptom else result.verdict.value
     attributes = {"type": symptom if result.loaded else "not loaded", "message": _legal(cause(result))}
-    ElementTree.SubElement(test, kind, attributes).text = _legal(page_text(result, function=function))
+    ElementTree.SubElement(test, kind, attributes).text = _legal(page_text(result, function=function, needs=needs))
 
 
 def _kind(result: Result) -> str | None:

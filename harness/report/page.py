@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from io import StringIO
 from types import MappingProxyType
 from typing import Final
@@ -40,18 +40,21 @@ _MOST_ROWS: Final = 10
 _LABEL: Final = 14
 
 
-def print_page(console: Console, result: Result, *, function: str | None = None) -> None:
+def print_page(
+    console: Console, result: Result, *, function: str | None = None, needs: Collection[str] = ()
+) -> None:
     """Print everything known about a failed, unfinished or unloadable candidate.
 
     Args:
         console: where to print; Python code, paths and commands are never wrapped or cut.
         result: the outcome to explain.
         function: the reference's function name, for the Python code.
+        needs: the packages that the contract needs, for the same.
     """
     title = f"{headline(result)}: {one_line(result.candidate, 500)} against {one_line(result.contract, 200)}"
     emit(console, title, "bold")
     if result.finding is not None:
-        _print_finding(console, result, result.finding, function)
+        _print_finding(console, result, result.finding, function, needs)
         if result.reason:
             block(console, "reason", plain(result.reason, 4_000))
     else:
@@ -66,10 +69,11 @@ def print_page(console: Console, result: Result, *, function: str | None = None)
         quote(console, "\n".join(plain(result.output, 4_000, keep="tail").rstrip("\n").split("\n")[-40:]))
 
 
-def page_text(result: Result, *, function: str | None = None) -> str:
+def page_text(result: Result, *, function: str | None = None, needs: Collection[str] = ()) -> str:
     """The page as text without colour."""
     stream = StringIO()
-    print_page(Console(file=stream, width=100, color_system=None, force_terminal=False), result, function=function)
+    console = Console(file=stream, width=100, color_system=None, force_terminal=False)
+    print_page(console, result, function=function, needs=needs)
     return stream.getvalue()
 
 
@@ -112,7 +116,9 @@ def block(console: Console, label: str, text: str) -> None:
         quote(console, "\n".join(rest))
 
 
-def _print_finding(console: Console, result: Result, finding: Finding, function: str | None) -> None:
+def _print_finding(
+    console: Console, result: Result, finding: Finding, function: str | None, needs: Collection[str]
+) -> None:
     emit(console, SENTENCES[finding.symptom])
     emit(console, "")
     if finding.difference is not None:
@@ -125,7 +131,7 @@ def _print_finding(console: Console, result: Result, finding: Finding, function:
         seed = f", seed {result.seed}" if finding.search == "property" else ""
         block(console, "found by", f"{one_line(finding.search, 100)} search{seed}")
     emit(console, "")
-    snippet = python_snippet(result, finding, function)
+    snippet = python_snippet(result, finding, function, needs)
     if snippet is None:
         size = f"{finding.case.size():,} elements"
         emit(console, f"The input is not shown ({size}) and was not saved; --json FILE writes it whole.")

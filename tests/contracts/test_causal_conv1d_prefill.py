@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from harness.case import Case, DrawnValue, TensorValue, case_from_json, read_case_file
 from harness.contract import PROFILES
 from harness.contracts import contract_for_function, contract_named
-from harness.contracts.causal_conv1d_prefill import ACTIVATED, CONTRACT, PARTS, upstream_batch
+from harness.contracts.causal_conv1d_prefill import CONTRACT, LARGE, PARTS, ROUNDED, upstream_batch
 from harness.errors import UsageError
 from harness.kernels.conv_cases import batch_of, case_of, facts_of, is_exact
 from harness.layout import span
@@ -25,7 +25,7 @@ from strategies.simpler_conv_batches import measure
 
 CASES = Path(__file__).parents[1] / "cases"
 FAULTS = Path(__file__).parents[1] / "faults" / CONTRACT.name
-SIZES = {"commit": 229, "gate": 739, "premerge": 4942, "nightly": 19171}
+SIZES = {"commit": 288, "gate": 799, "premerge": 5002, "nightly": 19231}
 
 
 def cases_of(profile: str) -> Iterator[Case]:
@@ -70,7 +70,8 @@ def test_a_gate_requires_every_stratum() -> None:
 @pytest.mark.parametrize("profile", ["commit", "gate"])
 def test_the_space_holds_every_batch_that_its_description_names(profile: str) -> None:
     space = CONTRACT.space(profile)
-    *complete, activated, written_out = space.blocks
+    large = sum(len(LARGE.get(name, ())) for name in PROFILES[: PROFILES.index(profile) + 1])
+    *complete, rounded, written_out = space.blocks[:-large]
     for block, part in zip(complete, PARTS[profile], strict=True):
         keys = set()
         for index in range(len(block)):
@@ -80,10 +81,11 @@ def test_the_space_holds_every_batch_that_its_description_names(profile: str) ->
             rows = tuple((row.length, row.line != NULL_LINE and (row.continues + 1)) for row in batch.rows)
             keys.add((rows, batch.width if part.widths else 0, batch.dtype if part.dtypes else ""))
         assert len(keys) == len(part)
-    batches = [described(activated[index]) for index in range(len(activated))]
-    assert {(b.activation, b.numbers) for b in batches} == {("silu", "ordinary")}
-    assert len({(b.rows[0].length, b.rows[0].continues, b.dtype) for b in batches}) == len(batches) == 18
-    assert {b.rows[0].length for b in batches} == set(ACTIVATED)
+    batches = [described(rounded[index]) for index in range(len(rounded))]
+    kinds = {(b.width, b.dtype, b.activation, b.has_bias, b.rows[0].continues) for b in batches}
+    assert len(kinds) == len(batches) == 3 * 3 * 2 * 2 * 2
+    assert {b.numbers for b in batches} == {"ordinary", "steep", "extreme"}
+    assert {tuple(row.length for row in b.rows) for b in batches} == {ROUNDED}
     assert [isinstance(written_out[0].arguments[name], TensorValue) for name in ("x", "weight", "conv_states")]
     assert batch_of(written_out[0]) is None
 
@@ -124,7 +126,9 @@ def test_cases_are_small_enough_for_an_interpreter() -> None:
     assert programs == {"commit": 8, "gate": 16, "premerge": 133, "nightly": 133}
     assert max(described(case).dim for case in CONTRACT.scale("nightly")) == 300
     space = CONTRACT.space("gate")
-    assert max(sum(-(-n // 8) for n in facts_of(space[i].arguments).lengths) for i in range(len(space))) <= 4
+    assert max(sum(-(-n // 8) for n in facts_of(space[i].arguments).lengths) for i in range(720)) <= 4
+    assert max(batch.programs for batches in LARGE.values() for batch in batches) <= 140
+    assert max(sum(row.length for row in batch.rows) for batches in LARGE.values() for batch in batches) <= 140
 
 
 def test_scale_cases_grow_with_the_profile() -> None:
@@ -231,7 +235,7 @@ def test_upstreams_batches_have_their_tokens_and_padding_rows(padded: bool) -> N
     assert [row.line == NULL_LINE for row in batch.rows] == [False] * 10 + [True] * 3 * padded
 
 
-@pytest.mark.parametrize(("profile", "further"), [("commit", 0), ("gate", 0), ("premerge", 24), ("nightly", 96)])
+@pytest.mark.parametrize(("profile", "further"), [("commit", 0), ("gate", 3), ("premerge", 27), ("nightly", 99)])
 def test_compiled_kernels_get_upstreams_batches_too(profile: str, further: int) -> None:
     usual = CONTRACT.large_cases(profile, "cpu")
     assert usual == CONTRACT.scale(profile)

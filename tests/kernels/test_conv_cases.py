@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from harness.case import Case, DrawnValue, ListValue, TensorValue, Value, case_from_json
 from harness.kernels.conv_cases import NAME, batch_of, case_of, facts_of, is_exact
 from harness.materialise import live_value
-from strategies.conv_batch import ConvBatch, Row, other_values, rows_of
+from strategies.conv_batch import NULL_LINE, ConvBatch, Row, other_values, rows_of
 from strategies.conv_batches import conv_batches
 
 CPU = torch.device("cpu")
@@ -189,10 +189,34 @@ def _drawn(name: str, **fields: Any) -> DrawnValue:
         ("has_initial_state", _index("int32", 1, 1, 1, 1), "bool"),
         ("activation", "gelu", "activation"),
         ("pad_slot_id", 0, "pad_slot_id"),
-        ("null_block_id", 1, "null_block_id"),
+        ("null_block_id", 7, "null_block_id"),
+        ("null_block_id", -1, "null_block_id"),
+        ("null_block_id", True, "null_block_id"),
     ],
 )
 def test_arguments_outside_of_the_domain_are_refused_by_name(name: str, value: Value, words: str) -> None:
     facts_of(CASE.arguments)
     with pytest.raises(ValueError, match=words):
         facts_of(changed(**{name: value}))
+
+
+@pytest.mark.parametrize("null_block", [0, 2, 5, None])
+def test_the_null_line_has_the_number_that_the_call_says(null_block: int | None) -> None:
+    rows = (Row(3, 4, True), Row(2, 5), *([] if null_block is None else [Row(9, NULL_LINE, True)]))
+    batch = ConvBatch(rows=rows, lines=6, null_block=null_block, dtype="float16")
+    case = case_of(batch)
+    assert batch_of(case) == batch
+    facts = facts_of(case.arguments)
+    assert facts.null_block == null_block
+    absent = [line for line, row in zip(facts.lines, rows, strict=True) if row.line == NULL_LINE]
+    assert absent == ([] if null_block is None else [null_block])
+    assert len({*facts.lines}) == len(rows)
+    states = facts.states
+    assert isinstance(states, DrawnValue)
+    read = {line for line in range(6) if not any(start <= line < stop for _, start, stop in states.nan)}
+    assert read == {facts.lines[0]}
+
+
+def test_without_a_null_line_a_row_can_have_line_0() -> None:
+    batch = ConvBatch(rows=(Row(3, 3),), lines=4, null_block=None)
+    assert facts_of(case_of(batch).arguments).lines == (0,)
