@@ -16,6 +16,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 EVIDENCE = ROOT / "benchmarks" / "h200_evidence.json"
 DOCUMENT = ROOT / "docs" / "kernels.md"
+DID = {
+    **{"replay": "saved", "scale": "large", "property": "drawn", "probe": "probed"},
+    **{"asynchrony": "on a busy device", "graph": "as graphs", "concurrency": "at once"},
+}
+"""What the searches are called in reports."""
 BEGIN, END = "<!-- evidence: begin -->", "<!-- evidence: end -->"
 
 
@@ -45,7 +50,8 @@ def rendered(evidence: Mapping[str, Any]) -> str:
         f"On one {machine['card']} (driver {machine['driver']}, Python {machine['python']}, torch {machine['torch']}, "
         f"Triton {machine['triton']}), {evidence['date']}; written by `benchmarks/cuda_evidence.py`, numbers in "
         f"[{EVIDENCE.name}](../benchmarks/{EVIDENCE.name}).",
-        "Checks on CUDA, several at a time:",
+        "Checks on CUDA, several at a time. Kernels of others are compiled anew for nearly every shape; they, and ours "
+        "until the next run, were given fewer batches:",
         table(
             ("candidate", "profile", "verdict", "cases", "of these", "required strata", "seconds"),
             (check_row(entry) for entry in evidence["checks"]["entries"]),
@@ -55,7 +61,7 @@ def rendered(evidence: Mapping[str, Any]) -> str:
     parts += ["\n".join(notes)] if notes else []
     parts += measured(evidence["checks"]["entries"])
     parts += [
-        "Seeded faults that only a GPU can show:",
+        "Seeded faults that only a GPU can show (those past 2**31 elements by a case that is kept beside them):",
         table(
             ("fault", "caught", "symptom", "search"),
             ((f"`{e['fault']}`", yes(e["caught"]), e["symptom"], e["search"]) for e in evidence["faults"]["entries"]),
@@ -92,8 +98,8 @@ def measured(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     names = [f"`{entry['candidate'].rpartition('/')[2]}`" for entry in columns]
     text = (
-        "Largest distance from a float64 loop. Where terms cancel, a result can lie many units in the last place away "
-        "from the real number; measured by the sum of its terms' sizes, the error is about one rounding:"
+        "Largest distance from a float64 loop, each over the batches of its own profile, so that columns can be "
+        "compared only where profiles are the same; empty where no such batch was drawn:"
     )
     return [text, table(("measured", *names), rows)] if columns else []
 
@@ -113,7 +119,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def check_row(entry: Mapping[str, Any]) -> tuple[object, ...]:
     """One checked candidate."""
     verdict = entry["verdict"] if not entry["symptom"] else f"{entry['verdict']}: {entry['symptom']}"
-    searches = ", ".join(f"{count:,} {name}" for name, count in entry["searches"].items() if count)
+    searches = ", ".join(f"{count:,} {DID.get(name, name)}" for name, count in entry["searches"].items() if count)
     cases, seconds = f"{entry['cases']:,}", f"{entry['seconds']:,.0f}"
     return f"`{entry['candidate']}`", entry["profile"], verdict, cases, searches, entry["required strata"], seconds
 

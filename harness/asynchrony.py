@@ -30,7 +30,7 @@ from harness.examine import Pair, Subject, pair_of
 from harness.guard import PATTERNS
 from harness.memory import leaves
 from harness.observe import Raised
-from harness.search.each import Searched, search_each
+from harness.search.each import Searched, note, search_each
 from harness.verdict import Difference, Finding, Symptom
 
 CASES: Final = (6, 24, 60, 200)
@@ -71,7 +71,7 @@ def search_asynchrony(
         "asynchrony",
         subject.contract,
         trials,
-        begin=lambda number, file: subject.journal.begin_text(file.case, done + number),
+        begin=lambda number, file: note(subject.journal, file.case, done + number),
         changed=changed,
         deadline=deadline,
     )

@@ -85,7 +85,8 @@ def check_candidate(
         measured = ending.message("measures")
         result = result if measured is None else replace(result, measures=measures_from_json(measured))
         skipped = ending.message("skipped")
-        result = result if skipped is None else replace(result, notes=(*result.notes, *notes_from_json(skipped)))
+        if skipped is not None and finding is None:
+            result = replace(result, notes=(*result.notes, *notes_from_json(skipped)))
     except MessageError as error:
         result = replace(result, reason=f"the child process sent a malformed message ({error}); run again.")
     if finding is not None:

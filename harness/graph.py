@@ -20,7 +20,7 @@ from harness.examine import Subject
 from harness.guard import PATTERNS
 from harness.memory import leaves
 from harness.observe import Arguments, Raised, call, outcome_difference
-from harness.search.each import Searched, search_each
+from harness.search.each import Searched, note, search_each
 from harness.verdict import Difference, Finding, Symptom
 
 CASES: Final = (3, 12, 30, 100)
@@ -51,7 +51,7 @@ def search_graphs(
         "graph",
         subject.contract,
         trials,
-        begin=lambda number, file: subject.journal.begin_text(file.case, done + number),
+        begin=lambda number, file: note(subject.journal, file.case, done + number),
         changed=changed,
         deadline=deadline,
     )

@@ -19,7 +19,7 @@ from harness.examine import Subject
 from harness.guard import PATTERNS, Allocations, Guard, out_of_bounds
 from harness.memory import leaves
 from harness.observe import Function, Raised, call, outcome_difference
-from harness.search.each import Searched, search_each
+from harness.search.each import Searched, note, search_each
 from harness.verdict import Difference, Finding, Symptom
 
 
@@ -49,7 +49,7 @@ def search_probes(
         "probe",
         subject.contract,
         trials,
-        begin=lambda number, file: subject.journal.begin_text(file.case, done + number),
+        begin=lambda number, file: note(subject.journal, file.case, done + number),
         changed=changed,
         deadline=deadline,
     )
@@ -58,13 +58,16 @@ def search_probes(
 def examine_probe(subject: Subject, probe: Probe, case: Case) -> Finding | None:
     """Launch a probe with both sides' values for one case, under both patterns of poisoned memory.
 
+    Interpreted kernels are slow: for them it is one of the patterns, which one depends on the case.
+
     The kernel is enqueued the moment the candidate returns, with nothing in between that waits for the device: values
     that are not there yet show in what the kernel leaves behind, although they are right when they are looked at.
 
     Raises:
         HarnessError: the kernel cannot be launched with the reference's value.
     """
-    for pattern in PATTERNS:
+    compiled = subject.device.type == "cuda"
+    for pattern in PATTERNS if compiled else PATTERNS[int(case.digest, 16) % 2 :][:1]:
         expected = _launch(subject, probe, case, subject.truth(case), pattern)
         if type(expected.outcome) is Raised:
             return None

@@ -99,6 +99,13 @@ def test_python_source_makes_derived_arguments_from_the_others() -> None:
     assert got["total"] == 14
 
 
+def test_python_source_prints_what_is_returned_and_then_the_arguments_that_are_asked_for() -> None:
+    case = Case("toy", {"x": TensorValue("int64", (3, 4)), "y": ListValue((1, 2)), "z": 5})
+    source = case.to_python("function", printed=["y"])
+    assert source.splitlines()[-3:] == ["y = [1, 2]", "print(function(x=x, y=y, z=5))", "print(y)"]
+    assert case.to_python("function", printed=()).splitlines()[-1] == "print(function(x=x, y=[1, 2], z=5))"
+
+
 def test_the_name_of_a_case_file_is_the_same_on_every_machine() -> None:
     assert CaseFile(CASE).name == "toy-1ef02e45ee9e.json"
     assert CaseFile(CASE, (CASE,)).name == "toy-e35cf2b63e87.json"

@@ -237,7 +237,7 @@ def test_list_says_where_each_candidate_runs_and_why_not_elsewhere(
     assert below("kernel", 3) == [
         "runs on     nothing here",
         "not on      cpu: skipped, because nowhere_at_all is not installed. Run pip install nowhere_at_all.",
-        f"not on      cuda: {gpu}",
+        f"not on      cuda: {gpu.replace('because', 'because nowhere_at_all is not installed and')}",
     ]
 
 

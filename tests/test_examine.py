@@ -181,7 +181,8 @@ def test_raising_where_the_reference_returns_is_different(error: type[BaseExcept
 
     found = examined(candidate)
     assert found.symptom is Symptom.RAISED
-    assert found.difference.got == f"raises {error.__name__}: why"
+    line = candidate.__code__.co_firstlineno + 1
+    assert found.difference.got == f"raises {error.__name__}: why at test_examine.py:{line}"
     found = examined(candidate, case_of(-1))
     assert (found is None) == (error is ValueError)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from types import FunctionType, TracebackType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -45,6 +49,78 @@ def test_an_exception_of_any_kind_is_an_outcome(error: BaseException) -> None:
     outcome = call(raising(error), (), {})
     assert type(outcome) is Raised
     assert outcome.kind is type(error)
+
+
+def test_where_an_exception_was_raised_is_known_to_the_line_of_its_own_code() -> None:
+    error = ValueError("a")
+    function = raising(error)
+    place = f"test_observe.py:{function.__code__.co_firstlineno + 1}"
+    outcome = call(function, (), {})
+    assert outcome.where == place
+    assert outcome.message == "a"
+    assert difference(1, outcome) == (Symptom.RAISED, "a returned value", f"raises ValueError: a at {place}")
+    assert difference(Raised(ValueError("b")), outcome) is None
+    assert Raised(ValueError("never raised")).where == ""
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: torch.nn.functional.interpolate(torch.zeros(1)),
+        lambda: np.testing.assert_equal(1, 2),
+        lambda: json.loads("{"),
+        lambda: check_observable(CASE, {1}),
+        lambda: exec("raise ValueError"),
+    ],
+    ids=["torch", "numpy", "the standard library", "harness", "no file"],
+)
+def test_the_lines_of_libraries_are_not_where_it_was_raised(function: Any) -> None:
+    outcome = call(function, (), {})
+    assert outcome.where == f"test_observe.py:{function.__code__.co_firstlineno}"
+
+
+class Liar(Exception):
+    """Answers for its traceback."""
+
+    __traceback__ = property(lambda self: sys.exit("run"))
+
+    def __getattribute__(self, name: str) -> Any:
+        raise SystemExit("run")
+
+
+class Name(str):
+    """A file's name that answers for itself."""
+
+    def startswith(self, *_: Any) -> bool:
+        raise SystemExit("run")
+
+    rpartition = startswith  # type: ignore[assignment]
+
+
+def test_an_exception_cannot_answer_for_where_it_was_raised() -> None:
+    outcome = call(raising(Liar()), (), {})
+    assert outcome.kind is Liar
+    assert outcome.where.startswith("test_observe.py:")
+
+
+def test_a_file_with_an_endless_or_a_strange_name_is_harmless() -> None:
+    def function() -> None:
+        raise ValueError
+
+    for name in ("/x/" + "y" * 10**6, Name("/x/y.py"), "", "/", "\ud800"):
+        outcome = call(FunctionType(function.__code__.replace(co_filename=name), {}), (), {})
+        assert outcome.kind is ValueError
+        assert len(outcome.where) < 120
+
+
+def test_an_endless_traceback_is_followed_only_so_far() -> None:
+    with pytest.raises(ValueError, match="a") as caught:
+        raise ValueError("a")
+    first = caught.tb
+    traceback = first
+    for _ in range(100_000):
+        traceback = TracebackType(traceback, first.tb_frame, 0, 7)
+    assert Raised(caught.value.with_traceback(traceback)).where == "test_observe.py:7"
 
 
 def test_endless_recursion_is_an_outcome() -> None:

@@ -86,6 +86,27 @@ def test_a_package_that_the_contract_needs_is_named_with_the_command_that_instal
     assert str(skip) == f"skipped, because {package} is not installed. Run {command}."
 
 
+def test_all_that_is_missing_is_said_at_once(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
+    traits = Traits(devices=("cuda",), upstream="sglang.kernels.conv:f")
+    monkeypatch.setattr("harness.skip.is_installed", lambda name: False)
+    skip = why_skipped(contract, traits, "cpu", cuda=False)
+    assert str(skip) == (
+        "skipped, because sglang is not installed and it runs on cuda only. "
+        "Run pip install --no-deps sglang, and use --device cuda on a machine with a GPU."
+    )
+    assert skip is not None
+    assert not skip.installable
+    skip = why_skipped(replace(contract, needs=("triton", "triton")), traits, "cpu", cuda=False)
+    assert str(skip) == (
+        "skipped, because triton is not installed, sglang is not installed and it runs on cuda only. "
+        'Run pip install "bitgate[triton]", run pip install --no-deps sglang, '
+        "and use --device cuda on a machine with a GPU."
+    )
+    skip = why_skipped(replace(contract, needs=("triton",)), adapts("sglang.kernels.conv:f"), "cpu", cuda=False)
+    assert skip is not None
+    assert skip.installable
+
+
 def test_upstream_is_installed_under_its_distributions_name(
     contract: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:

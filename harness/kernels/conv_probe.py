@@ -36,11 +36,11 @@ MOST_COMPILED: Final = 4096
 
 FIRST: Final = (
     (0, 9, 0, 4, 0),
-    (17, 0, 0, 8, 5),
     (8, 16),
+    (),
+    (17, 0, 0, 8, 5),
     (1, 1, 1, 1, 2, 0),
     (0, 0, 3, 24),
-    (),
     (0, 0),
 )
 """Lengths of the rows of a few batches: zero-length rows everywhere, exact tiles, decodes, rows below a window."""
@@ -76,7 +76,7 @@ def probe_batches(profile: str, compiled: bool) -> Iterator[tuple[int, ...]]:
     level = PROFILES.index(profile)
     few = [*_started(FIRST), *_of_callers(few=True)]
     more = [*_started(MORE), *_of_callers(few=False)]
-    batches = few[: 5 + 4] if level == 0 else few + more
+    batches = few[:4] + few[-2:] if level == 0 else few + more
     if compiled:
         batches = [*few, *more, *_started(LARGE), *(_cycled(level) if level else ())]
     yield from dict.fromkeys(batches)

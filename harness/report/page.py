@@ -40,9 +40,7 @@ _MOST_ROWS: Final = 10
 _LABEL: Final = 14
 
 
-def print_page(
-    console: Console, result: Result, *, function: str | None = None, needs: Collection[str] = ()
-) -> None:
+def print_page(console: Console, result: Result, *, function: str | None = None, needs: Collection[str] = ()) -> None:
     """Print everything known about a failed, unfinished or unloadable candidate.
 
     Args:

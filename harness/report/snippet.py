@@ -79,9 +79,7 @@ def _quoted(word: str) -> str:
     return shlex.quote(one_line(word, 8_192))
 
 
-def _lines(
-    case: Case, name: str, result: Result, imports: list[str], printed: Collection[str] | None
-) -> Iterator[str]:
+def _lines(case: Case, name: str, result: Result, imports: list[str], printed: Collection[str] | None) -> Iterator[str]:
     text = case.to_python(name, device=result.device or "cpu", derived=result.derived, printed=printed)
     for line in text.split("\n"):
         if not line.startswith("import "):

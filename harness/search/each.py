@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from harness.case import CaseFile
+from harness.case import Case, CaseFile
 from harness.contract import Contract
+from harness.journal import Journal
 from harness.search.space import block_of
 from harness.verdict import Finding, StageReport, Symptom
 
@@ -51,3 +52,9 @@ def search_each(
             break
     complete = not over and not found
     return StageReport(search, executed, time.monotonic() - started, complete=complete), strata, found
+
+
+def note(journal: Journal, case: Case, done: int) -> None:
+    """Write a case down that is about to be prepared: much comes before the candidate is called, such as an import."""
+    journal.begin_text(case, done)
+    journal.end()

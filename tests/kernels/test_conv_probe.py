@@ -74,14 +74,14 @@ def test_the_references_own_tables_pass_and_every_kind_of_row_is_among_the_batch
     )
     assert findings == []
     assert stage.complete
-    assert stage.cases >= 9
+    assert stage.cases >= 6
     kinds = ("leading zero-length row", "zero-length row in the middle", "trailing zero-length row", "empty batch")
     assert all(strata[kind] for kind in (*kinds, "int32", "int64", "length a multiple of 8"))
 
 
 def test_batches_start_at_0_and_are_small_where_kernels_are_interpreted() -> None:
     few, more = ([*probe_batches(profile, False)] for profile in ("commit", "gate"))
-    assert 9 <= len(few) <= 12
+    assert 6 <= len(few) <= 12
     assert 28 <= len(more) <= 40
     assert set(few) <= set(more)
     assert max(programs(case(batch)) for batch in more) == 6

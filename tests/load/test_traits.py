@@ -83,6 +83,30 @@ def test_a_malformed_constant_of_a_registered_candidate_is_one_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("constant", "meant"),
+    [
+        ("CUDA_GRAPHS = True", "CUDA_GRAPH"),
+        ('DEVICE = ("cuda",)', "DEVICES"),
+        ('UPSTREAMS: str = "package.module:function"', "UPSTREAM"),
+        ('PEERS = "conv/other"', "PEER"),
+    ],
+)
+def test_a_misspelt_constant_of_a_registered_candidate_is_one_line_with_the_right_name(
+    registry: Registry, constant: str, meant: str
+) -> None:
+    root = registry({"one": f"x = 1\n{constant}\n", "other": ""})
+    name = constant.replace(":", " ").split()[0]
+    for read in (registered_candidates, lambda: traits_of(parse_spec("conv/one", root=root))):
+        with pytest.raises(UsageError, match=rf"one\.py:2: {name} means nothing here; did you mean {meant}\?$"):
+            read()
+
+
+def test_constants_that_are_like_no_trait_or_not_in_capitals_are_a_candidates_own(registry: Registry) -> None:
+    root = registry({"one": "CHANNELS = 64\nTILE = 8\nUP = 1\nGRAPH = 2\ndevice = 'cuda'\nDevices = 3\n"})
+    assert traits_of(parse_spec("conv/one", root=root)) == Traits()
+
+
 def test_a_file_states_its_traits_in_the_same_constants(write: Write) -> None:
     root = write({"mine.py": f"{ALL}\ndef f(): pass\n"})
     stated = Traits(devices=("cuda",), upstream="package.module:function", peer="conv/other", cuda_graph=True)
@@ -91,7 +115,10 @@ def test_a_file_states_its_traits_in_the_same_constants(write: Write) -> None:
 
 def test_constants_that_a_file_has_for_purposes_of_its_own_are_left_alone(write: Write) -> None:
     root = write(
-        {"mine.py": "DEVICES = range(8)\nUPSTREAM = 'https://x.y'\nPEER = 3\nCUDA_GRAPH = None\ndef f(): pass"}
+        {
+            "mine.py": "DEVICE = 0\nDEVICES = range(8)\nUPSTREAM = 'https://x.y'\nPEER = 3\nCUDA_GRAPH = None\n"
+            "def f(): pass"
+        }
     )
     assert traits_of(parse_spec("mine.py::f", root=root)) == Traits()
 

@@ -56,8 +56,8 @@ def test_code_paths_and_commands_are_never_wrapped(different: Result, width: int
     lines = _lines_at(width, result)
     assert f"run it again   {replay_command(result)}" in lines
     assert any(line.startswith("case file") and line.endswith(str(result.case_file)) for line in lines)
-    code = next(line for line in lines if line.startswith("compute_causal_conv1d_metadata("))
-    assert code.endswith("1149])")
+    code = next(line for line in lines if line.startswith("print(compute_causal_conv1d_metadata("))
+    assert code.endswith("1149]))")
     compile(code, "snippet", "exec")
 
 
