@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from harness.contract import Contract
 from harness.errors import HarnessError
 from harness.guard import PATTERNS as GUARD_PATTERNS
 from harness.guard import Allocations, Guard, out_of_bounds
+from harness.interpreter import reversed_programs
 from harness.journal import Journal
 from harness.materialise import Signature, guarded_case, live_case
 from harness.memory import Extent, extents_of, leaves, parts, shared, shared_container
@@ -119,7 +121,8 @@ class Pair:
     def _call(self, subject: Subject, function: Function, arguments: Arguments, fresh: list[Guard]) -> Any:
         if not subject.contract.guarded:
             return call(function, arguments.positional, arguments.keyword)
-        with Allocations(self.pattern, trusted=function is not subject.candidate) as allocations:
+        order = nullcontext() if self.pattern == GUARD_PATTERNS[0] else reversed_programs()
+        with order, Allocations(self.pattern, trusted=function is not subject.candidate) as allocations:
             outcome = call(function, arguments.positional, arguments.keyword)
         fresh.extend(allocations.guards)
         return outcome
@@ -158,9 +161,9 @@ def pair_of(subject: Subject, case: Case, pattern: int = GUARD_PATTERNS[0]) -> P
     return Pair(case, subject.live(case), subject.live(case))
 
 
-def examine_once(subject: Subject, case: Case) -> Finding | None:
-    """Judge the call itself and nothing that comes after it."""
-    pair = pair_of(subject, case)
+def examine_once(subject: Subject, case: Case, pattern: int = GUARD_PATTERNS[0]) -> Finding | None:
+    """Judge the call itself and nothing that comes after it; interpreted programs run in an order for each pattern."""
+    pair = pair_of(subject, case, pattern)
     pair.run(subject)
     found = pair.difference(subject)
     return subject.about(None if found is None else Finding(found[0], case, (), found[1]))

@@ -33,22 +33,24 @@ if TYPE_CHECKING:
 
 SHORT: Final = (0, 1, 2, 3, 4, 8, 9)
 """Lengths up to the largest width, and around the end of a tile."""
+TO_TWO_TILES: Final = tuple(range(18))
+"""Every length up to two tiles and one token."""
 BOUNDARIES: Final = (0, 1, 2, 3, 4, 7, 8, 9, 16, 17)
 FEW: Final = (0, 1, 2, 9)
 PARTS: Final = {
     "commit": (
         SmallConvBatches(0, dtypes=False),
-        SmallConvBatches(1, SHORT, dtypes=False),
+        SmallConvBatches(1, TO_TWO_TILES, dtypes=False),
         SmallConvBatches(2, FEW, widths=False, dtypes=False),
     ),
     "gate": (
         SmallConvBatches(0),
-        SmallConvBatches(1, BOUNDARIES),
+        SmallConvBatches(1, TO_TWO_TILES),
         SmallConvBatches(2, SHORT, widths=False, dtypes=False),
     ),
     "premerge": (
         SmallConvBatches(0),
-        SmallConvBatches(1, tuple(range(18))),
+        SmallConvBatches(1, TO_TWO_TILES),
         SmallConvBatches(2, BOUNDARIES, dtypes=False),
         SmallConvBatches(3, FEW, widths=False, dtypes=False),
     ),
@@ -67,6 +69,7 @@ LARGE: Final = {
         ConvBatch(rows=rows_of([1] * 40, continues=[True] * 40), lines=300, dim=2, width=3, seed=2),
         ConvBatch(rows=(Row(9, 290, True), Row(3, 131)), lines=300, dim=2, seed=3),
         ConvBatch(rows=rows_of([9]), lines=2, dim=1100, dtype="float16", seed=4),
+        ConvBatch(rows=rows_of([9]), lines=2, dim=300, dtype="bfloat16", has_bias=True, numbers="ordinary", seed=7),
         ConvBatch(rows=rows_of([9, 9]), lines=40, dim=2, token_gap=4094, line_gap=2042, seed=5),
     ),
     "gate": (ConvBatch(rows=rows_of([1] * 140), lines=141, width=2, seed=6),),

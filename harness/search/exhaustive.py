@@ -11,6 +11,7 @@ import torch
 
 from harness.compare import compare
 from harness.examine import Subject, examine, examine_once
+from harness.guard import PATTERNS
 from harness.journal import Entry
 from harness.materialise import live_block
 from harness.memory import Extent, extents_of
@@ -97,8 +98,9 @@ def _run_each(subject: Subject, block: Block, start: int, stop: int, done: int) 
     for number, position in enumerate(range(start, stop), start=1):
         index = done + number - 1
         subject.journal.begin(Entry.SPACE, index, index)
-        judge = examine if index % EXAMINED_SLOWLY == 0 else examine_once
-        if judge(subject, block[position]) is not None:
+        case, pattern = block[position], PATTERNS[index % len(PATTERNS)]
+        found = examine(subject, case) if index % EXAMINED_SLOWLY == 0 else examine_once(subject, case, pattern)
+        if found is not None:
             return number, [index]
     return stop - start, []
 
