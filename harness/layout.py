@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 Shape = tuple[int, ...]
+FARTHEST: Final = 1 << 36
+"""Elements of memory that a tensor can take, gaps included."""
 
 
 def row_major(shape: Shape) -> Shape:
@@ -35,6 +38,9 @@ def check_layout(shape: Shape, strides: Shape, offset: int) -> None:
     """
     if offset < 0:
         raise ValueError(f"offset {offset} is negative")
+    room = offset + (span(shape, strides) if len(strides) == len(shape) else math.prod(shape))
+    if room > FARTHEST:
+        raise ValueError(f"a tensor of shape {list(shape)} takes {room} elements of memory, gaps and offset included")
     if not strides:
         return
     if len(strides) != len(shape):

@@ -13,7 +13,7 @@ import torch
 
 from harness.contract import Contract
 from harness.contracts import contract_named, importable_from
-from harness.errors import HarnessError
+from harness.errors import HarnessError, LoadError
 from harness.examine import Subject
 from harness.job import Job
 from harness.journal import Journal, Phase
@@ -97,7 +97,7 @@ def peer_of(contract: Contract, spec: CandidateSpec, device: torch.device) -> tu
     """The kernel that stands in for the reference where results are rounded, and its name; None where none are.
 
     Raises:
-        HarnessError: the contract names none but the candidate itself.
+        HarnessError: the contract names none but the candidate itself, or the peer cannot be loaded.
     """
     if contract.exact is None:
         return "", None
@@ -106,7 +106,10 @@ def peer_of(contract: Contract, spec: CandidateSpec, device: torch.device) -> tu
         other = parse_spec(text, root=Path())
         if other.location != spec.location and not _same_file(other, spec):
             kind: Literal["cpu", "cuda"] = "cuda" if device.type == "cuda" else "cpu"
-            return text, load(other, function=contract.function, device=kind, stubs=builtin_stubs()).function
+            try:
+                return text, load(other, function=contract.function, device=kind, stubs=builtin_stubs()).function
+            except LoadError as error:
+                raise HarnessError(f"its peer cannot be loaded: {error}") from error
     raise HarnessError(f"contract {contract.name} names no peer for {spec.text}: give it two.")
 
 

@@ -95,8 +95,11 @@ class _Launch:
 
 def _launch(subject: Subject, probe: Probe, case: Case, function: Function, pattern: int) -> _Launch:
     arguments = subject.live(case)
-    with Allocations(pattern) as prepared:
-        consume = probe.prepare(case, subject.device)
+    try:
+        with Allocations(pattern) as prepared:
+            consume = probe.prepare(case, subject.device)
+    except ImportError as error:
+        raise HarnessError(f"the probe {probe.name} cannot be prepared: {error!r}. Install what it needs.") from error
     wait_for(subject.device)
     with Allocations(pattern) as allocations:
         if function is subject.candidate:

@@ -31,6 +31,8 @@ _OWN: Final = ("harness", "references")
 _LIVELY: Final = frozenset(
     {"__builtins__", "__warningregistry__", "last_exc", "last_type", "last_value", "last_traceback", "Storage"}
 )
+_LIBRARIES: Final = ("CUDA", "CUBLAS", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTORCH_", "TORCH", "TRITON_")
+"""How environment variables begin that libraries add when they are imported."""
 _FOLDERS: Final = {"torch": os.path.join(os.path.dirname(torch.__file__), "")}
 _SIMPLE: Final = (bool, int, float, str, type(None))
 
@@ -146,7 +148,7 @@ class Surroundings:
             if _environ.get(name) != text:
                 return f"the environment variable {name} was {'changed' if name in _environ else 'removed'}"
         for name in _environ:
-            if name not in self.environment and not imported:
+            if name not in self.environment and not (imported and name.startswith(_LIBRARIES)):
                 return f"the environment variable {name} was added"
         for number, file in self.files.items():
             if _file(number) != file:

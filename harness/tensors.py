@@ -37,7 +37,7 @@ def tensor_difference(expected: Any, got: Any, seen: Seen) -> Difference | None:
         if dtype is not got.dtype or expected.shape != got.shape or expected.device != got.device:
             return _explain_tensor(expected, got, seen)
         # The strides of a tensor without elements address nothing, and differ between torch and NumPy.
-        if expected.stride() != got.stride() and expected.numel():
+        if expected.stride() != got.stride() and _strides(expected) != _strides(got):
             return _explain_tensor(expected, got, seen)
         size, left, right = expected.nbytes, expected.data_ptr(), got.data_ptr()
     except RuntimeError:  # a tensor without plain memory, such as a sparse one
@@ -104,7 +104,7 @@ def _explain_tensor(expected: torch.Tensor, got: torch.Tensor, seen: Seen) -> Di
         ("shape", lambda tensor: list(tensor.shape)),
         ("layout", lambda tensor: tensor.layout),
         ("device", lambda tensor: tensor.device),
-        ("strides", lambda tensor: list(tensor.stride()) if tensor.numel() else []),
+        ("strides", _strides),
         *zip(("requires_grad", "conjugated", "negated"), _FLAGS, strict=True),
         ("inference tensor", lambda tensor: tensor.is_inference()),
         ("memory", lambda tensor: "plain" if tensor.data_ptr() or not tensor.numel() else _NO_MEMORY),
@@ -130,6 +130,12 @@ def _read(read: Callable[[torch.Tensor], object], tensor: torch.Tensor) -> objec
         return read(tensor)
     except RuntimeError:
         return _UNREADABLE
+
+
+def _strides(tensor: torch.Tensor) -> list[int]:
+    """The strides that address anything: those of axes with more than one element, of a tensor that has elements."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return [stride for size, stride in pairs if size > 1] if tensor.numel() else []
 
 
 def _requires_grad(tensor: torch.Tensor) -> bool:

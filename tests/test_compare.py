@@ -302,3 +302,11 @@ def test_one_changed_byte_anywhere_is_found_at_its_path(built: tuple[Any, Any, s
     assert found is not None
     assert (found.path, found.aspect, found.count) == (path, "value", 1)
     assert len(found.elements) == 1
+
+
+def test_strides_of_axes_with_one_element_address_nothing() -> None:
+    one, other = torch.ones(3, 1).as_strided((3, 1), (1, 1)), torch.ones(3, 1).as_strided((3, 1), (1, 7))
+    assert compare(one, other) is None
+    found = compare(torch.ones(3, 2), torch.ones(2, 3).t())
+    assert found is not None
+    assert (found.aspect, found.expected, found.got) == ("strides", "[2, 1]", "[1, 3]")

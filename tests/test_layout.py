@@ -68,3 +68,9 @@ def test_a_tensor_on_another_device_is_laid_out_there() -> None:
     assert plain == 't.to("cuda")'
     strided = layout_to_python("t", (2,), (3,), 1, dtype="torch.int32", device="cuda")
     assert strided == 'torch.empty(5, dtype=torch.int32, device="cuda").as_strided([2], [3], 1).copy_(t)'
+
+
+@pytest.mark.parametrize(("strides", "offset"), [((1, 2**60), 0), ((1, 2**38), 0), ((), 2**45), ((), 2**70)])
+def test_a_tensor_that_no_machine_can_hold_is_refused(strides: tuple[int, ...], offset: int) -> None:
+    with pytest.raises(ValueError, match="elements of memory"):
+        check_layout((2, 3), strides, offset)

@@ -71,6 +71,7 @@ LARGE: Final = {
         ConvBatch(rows=rows_of([9]), lines=2, dim=1100, dtype="float16", seed=4),
         ConvBatch(rows=rows_of([9]), lines=2, dim=300, dtype="bfloat16", has_bias=True, numbers="ordinary", seed=7),
         ConvBatch(rows=rows_of([9, 9]), lines=40, dim=2, token_gap=4094, line_gap=2042, seed=5),
+        *(ConvBatch(rows=rows_of([9, 2]), lines=3, dim=dim, padding=70, seed=dim) for dim in (32, 64, 128, 256)),
     ),
     "gate": (ConvBatch(rows=rows_of([1] * 140), lines=141, width=2, seed=6),),
 }

@@ -130,6 +130,8 @@ STRATA: Final = (
     Stratum("stride of tokens no multiple of 16", _where(lambda facts: facts.x.strides[1] % _VECTOR != 0)),
     Stratum("stride of tokens 1", _where(lambda facts: facts.x.strides[1] == 1)),
     Stratum("one channel", _where(lambda facts: facts.x.shape[0] == 1)),
+    Stratum("channels a multiple of 64", _where(lambda facts: facts.x.shape[0] % 64 == 0)),
+    Stratum("more than 64 tokens behind the last row", _where(lambda facts: facts.padding > 64)),
     Stratum("more than 64 channels", _where(lambda facts: facts.x.shape[0] > 64)),
     Stratum("more than 256 channels", _where(lambda facts: facts.x.shape[0] > 256), "gate"),
 )
