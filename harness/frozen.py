@@ -19,6 +19,7 @@ from harness.contract import Contract
 from harness.contracts import contract_named, importable_from
 from harness.errors import BitgateError, HarnessError, UsageError
 from harness.paths import shown_path
+from harness.syntax import parse_source
 
 FILE: Final = "frozen.toml"
 """Lies beside the references whose digests it holds."""
@@ -40,7 +41,7 @@ def digest_of(source: str) -> str:
     Raises:
         SyntaxError: ``source`` is not Python.
     """
-    return hashlib.sha256(_canonical(ast.parse(source)).encode("ascii")).hexdigest()
+    return hashlib.sha256(_canonical(parse_source(source)).encode("ascii")).hexdigest()
 
 
 def frozen_digests(folder: Path | None = None) -> dict[str, str]:

@@ -189,10 +189,11 @@ def _in_parallel(
         futures = [pool.submit(outcome, number, item) for number, item in enumerate(chosen)]
         try:
             return [future.result() for future in futures]
-        except BaseException:
+        except BaseException as error:
             for future in futures:
                 future.cancel()
-            nursery.close()
+            if not isinstance(error, Exception):
+                nursery.close()
             raise
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import UsageError
+from harness.syntax import parse_source
 
 if TYPE_CHECKING:
     from harness.load.spec import CandidateSpec
@@ -63,7 +64,7 @@ def registered_files(contract: str, name: str) -> Iterator[Path]:
 def syntax_of(path: Path) -> ast.Module | None:
     """What a file contains; None where that cannot be read: loading it says why."""
     try:
-        return ast.parse(path.read_bytes())
+        return parse_source(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

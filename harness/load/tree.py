@@ -14,6 +14,7 @@ from typing import Final
 
 from harness.errors import LoadError
 from harness.load.statement import Statement, collect_statements, exports, global_writers
+from harness.syntax import parse_source
 
 INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
@@ -118,7 +119,7 @@ def parse(file: Path) -> tuple[str, ast.Module]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return text, ast.parse(data, str(file))
+            return text, parse_source(data, str(file))
     except SyntaxError as error:
         line = f":{error.lineno}" if error.lineno else ""
         raise LoadError(

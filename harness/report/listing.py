@@ -21,6 +21,7 @@ from harness.report.page import emit
 from harness.report.text import one_line
 from harness.skip import Skip, shown_device, why_probe_skipped, why_skipped
 from harness.supervise import Nursery
+from harness.syntax import parse_source
 
 
 def show_list(console: Console, config: Config, *, only: str | None = None) -> None:
@@ -78,7 +79,7 @@ def _show_contract(console: Console, contract: Contract) -> None:
 def _signature(contract: Contract) -> str:
     """The parameters of a contract's reference, read from its file without importing it."""
     try:
-        tree = ast.parse(reference_file(contract).read_text(encoding="utf-8"))
+        tree = parse_source(reference_file(contract).read_text(encoding="utf-8"))
     except (HarnessError, OSError, SyntaxError, ValueError):
         return ""
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == contract.function]
