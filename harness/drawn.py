@@ -110,6 +110,12 @@ def _uniform(largest: float) -> _Draw:
     return lambda bits: (bits >> np.uint64(40)).astype(np.float64) * (2.0**-23 * largest) - largest
 
 
+def _positive(largest: float) -> _Draw:
+    """Numbers up to ``largest``."""
+    draw = _uniform(largest)
+    return lambda bits: np.abs(draw(bits))
+
+
 def _with(special: tuple[float, ...], draw: _Draw) -> _Draw:
     """What ``draw`` draws, with one of the special numbers in about one of sixteen places."""
 
@@ -127,10 +133,13 @@ NUMBERS: Final[Mapping[str, _Draw]] = MappingProxyType(
         "integers or -0.0": _with((-0.0,), _integers(16)),
         "ordinary": _with((-0.0,), _uniform(2.0)),
         "steep": _with((-0.0,), _uniform(64.0)),
-        "extreme": _with((-0.0, float("inf"), -float("inf"), 6e-8, -1e-40), _uniform(2000.0)),
+        "positive": _positive(2000.0),
+        "extreme": _with((float("inf"), 6e-8), _positive(2000.0)),
     }
 )
 """What can be drawn: ``integers`` from -16 to 16, of which products of two are exact even in bfloat16, with negative
 zeros among them or without; ``ordinary`` numbers between -2 and 2; ``steep`` ones between -64 and 64, whose sums of
-products are far out on an activation; ``extreme`` ones up to 2,000 in size, with infinities and with numbers that are
-subnormal in some types, whose products overflow in float16."""
+products are far out on an activation; ``positive`` ones up to 2,000, whose products overflow in float16; ``extreme``
+ones, with infinities and a number that is subnormal in float16 among them. Sums of products of the last two are
+infinite, never NaN, of whose bits every processor has its own.
+"""

@@ -131,10 +131,11 @@ def test_negative_zeros_are_drawn_where_a_name_says_so_and_nowhere_in_plain_inte
         return int(((drawn == 0) & np.signbit(drawn)).sum())
 
     assert negative_zeros("integers") == 0
-    assert min(map(negative_zeros, ("integers or -0.0", "ordinary", "steep", "extreme"))) > 20
+    assert min(map(negative_zeros, ("integers or -0.0", "ordinary", "steep"))) > 20
 
 
 def test_extreme_numbers_are_infinite_subnormal_and_large() -> None:
     drawn = DrawnValue("float16", (4096,), "extreme", 3).elements()
-    assert {float("inf"), -float("inf"), 6e-8} <= set(drawn.tolist())
+    assert {float("inf"), 6e-8} <= set(drawn.tolist())
+    assert drawn.min() > 0
     assert 1900 < np.abs(drawn[np.isfinite(drawn)]).max() <= 2000

@@ -18,6 +18,8 @@ WHOLE: Final = 16
 """The largest whole number of which products of two are exact in bfloat16, and sums of five of those in float32."""
 
 SIGNED: Final = {"integers": "integers or -0.0"}
+FINITE: Final = {"extreme": "positive"}
+"""What weights are where tokens may be infinite: an infinite one would make NaN of the zeros before a row."""
 
 Floats: TypeAlias = TensorValue | DrawnValue
 
@@ -41,7 +43,7 @@ def arguments_of(batch: ConvBatch) -> dict[str, Value]:
         parts = tuple((0 if len(shape) == 3 else 1, part.start, part.stop) for part in nan)
         seed = 4 * batch.seed + number
         # Negative zeros are copied into the cache as they are; in a bias, they would make the order of a sum matter.
-        numbers = SIGNED.get(batch.numbers, batch.numbers) if number in (0, 3) else batch.numbers
+        numbers = (SIGNED if number in (0, 3) else FINITE).get(batch.numbers, batch.numbers)
         return DrawnValue(batch.dtype, shape, numbers, seed, parts, strides, offset, "target")
 
     def index(dtype: str, data: Iterable[int]) -> TensorValue:
