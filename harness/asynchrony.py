@@ -20,14 +20,14 @@ from typing import Any, Final
 
 import torch
 
-from harness.calls import fill, needs_cuda, on_device, poisoned_call, raw, wait_for
+from harness.calls import needs_cuda, on_device, poisoned_call, raw, wait_for
 from harness.case import Case, CaseFile
 from harness.compare import compare
 from harness.contract import PROFILES
 from harness.crowd import Crowd, can_stall, churn, crowd, stall, stall_others
 from harness.errors import HarnessError
 from harness.examine import Pair, Subject, pair_of
-from harness.guard import PATTERNS
+from harness.guard import PATTERNS, fill
 from harness.memory import leaves
 from harness.observe import Raised
 from harness.search.each import Searched, note, search_each
@@ -54,7 +54,7 @@ def why_not(subject: Subject) -> str | None:
     if not can_stall():
         return "this version of PyTorch has no torch.cuda._sleep to stall a stream with"
     # On a CPU nothing is pending when a call returns.
-    return needs_cuda(subject)
+    return needs_cuda(subject.device)
 
 
 def search_asynchrony(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import torch
 
-from harness.examine import Subject
 from harness.guard import Allocations, Guard
 from harness.memory import leaves
 from harness.observe import Arguments, Function, Raised, call
-
-_INTEGER: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+from harness.tensors import SAME_WIDTH
 
 
 def poisoned_call(
@@ -36,9 +34,9 @@ def wait_for(device: torch.device) -> Raised | None:
     return None
 
 
-def needs_cuda(subject: Subject) -> str | None:
+def needs_cuda(device: torch.device) -> str | None:
     """Why a search that only a GPU can carry out cannot run; None if it can."""
-    return None if subject.device.type == "cuda" else "it needs a CUDA device"
+    return None if device.type == "cuda" else "it needs a CUDA device"
 
 
 def on_device(outcome: Any, arguments: Mapping[str, Any]) -> list[tuple[str, torch.Tensor]]:
@@ -55,11 +53,4 @@ def on_device(outcome: Any, arguments: Mapping[str, Any]) -> list[tuple[str, tor
 
 def raw(tensor: torch.Tensor) -> torch.Tensor:
     """A view of the tensor's bits as integers of the same width."""
-    return tensor.detach().view(_INTEGER[tensor.element_size()])
-
-
-def fill(tensor: torch.Tensor, pattern: int) -> None:
-    """Overwrite every byte of every element."""
-    bits = raw(tensor)
-    width = tensor.element_size()
-    bits.fill_(int.from_bytes(bytes([pattern]) * width, "little", signed=width > 1))
+    return tensor.detach().view(SAME_WIDTH[tensor.element_size()])

@@ -38,7 +38,7 @@ CACHE: Final = "TRITON_CACHE_DIR"
 def why_not(subject: Subject) -> str | None:
     """Why this search cannot run here, as a clause; None if it can."""
     # Triton's interpreter changes Triton's own functions while it runs a kernel.
-    return needs_cuda(subject)
+    return needs_cuda(subject.device)
 
 
 def search_concurrency(

@@ -11,12 +11,13 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from harness.calls import poisoned_call
 from harness.case import Case
 from harness.compare import compare
 from harness.contract import Contract
 from harness.errors import HarnessError
 from harness.guard import PATTERNS as GUARD_PATTERNS
-from harness.guard import Allocations, Guard, out_of_bounds
+from harness.guard import Guard, out_of_bounds
 from harness.interpreter import reversed_programs
 from harness.journal import Journal
 from harness.materialise import Signature, guarded_case, live_case
@@ -122,10 +123,8 @@ class Pair:
         if not subject.contract.guarded:
             return call(function, arguments.positional, arguments.keyword)
         order = nullcontext() if self.pattern == GUARD_PATTERNS[0] else reversed_programs()
-        with order, Allocations(self.pattern, trusted=function is not subject.candidate) as allocations:
-            outcome = call(function, arguments.positional, arguments.keyword)
-        fresh.extend(allocations.guards)
-        return outcome
+        with order:
+            return poisoned_call(function, arguments, self.pattern, fresh, trusted=function is not subject.candidate)
 
     def difference(self, subject: Subject) -> tuple[Symptom, Difference] | None:
         """How the outcomes differ, or the arguments after the call, or the memory that both share."""

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from harness.asynchrony import spread
-from harness.calls import fill, needs_cuda, on_device, poisoned_call, wait_for
+from harness.calls import needs_cuda, on_device, poisoned_call, wait_for
 from harness.case import Case, CaseFile
 from harness.compare import compare
 from harness.contract import PROFILES
 from harness.errors import HarnessError
 from harness.examine import Subject
-from harness.guard import PATTERNS
+from harness.guard import PATTERNS, fill
 from harness.memory import leaves
 from harness.observe import Arguments, Raised, call, outcome_difference
 from harness.search.each import Searched, note, search_each
@@ -35,7 +35,7 @@ REPLAY: Final = "replay of a CUDA graph that was captured with the values of an 
 def why_not(subject: Subject) -> str | None:
     """Why this search cannot run here, as a clause; None if it can."""
     # There are no graphs elsewhere.
-    return needs_cuda(subject)
+    return needs_cuda(subject.device)
 
 
 def search_graphs(

@@ -19,6 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.layout import Shape, span
+from harness.tensors import SAME_WIDTH
 from harness.verdict import Difference
 
 PATTERNS: Final = (0xFF, 0x7E)
@@ -54,8 +55,8 @@ class Guard:
     def disturbed(self) -> tuple[int, int] | None:
         """How many bytes around the tensor were written, and where the first of them is, from its first element on."""
         outside = self.memory.clone()
-        inside = Guard("", outside, _RAW[self.dtype.itemsize], self.shape, self.strides, self.start, self.pattern)
-        inside.view(outside).fill_(_repeated(self.pattern, self.dtype.itemsize))
+        inside = Guard("", outside, SAME_WIDTH[self.dtype.itemsize], self.shape, self.strides, self.start, self.pattern)
+        fill(inside.view(outside), self.pattern)
         written = (outside != self.pattern).nonzero()
         if len(written) == 0:
             return None
@@ -123,6 +124,13 @@ class Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tensor.copy_(made) if name in _FILLED else tensor
 
 
+def fill(tensor: torch.Tensor, pattern: int) -> None:
+    """Overwrite every byte of every element."""
+    width = tensor.element_size()
+    bits = tensor.detach().view(SAME_WIDTH[width])
+    bits.fill_(int.from_bytes(bytes([pattern]) * width, "little", signed=width > 1))
+
+
 def _page_locked(tensor: torch.Tensor) -> bool:
     return tensor.is_cpu and torch.cuda.is_available() and tensor.is_pinned()
 
@@ -134,14 +142,9 @@ def _bytes(count: int) -> str:
 def _plain(tensor: torch.Tensor) -> bool:
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or math.prod(tensor.shape) == 0:
         return False
-    return tensor.dtype.itemsize in _RAW and all(stride >= 0 for stride in tensor.stride())
+    return tensor.dtype.itemsize in SAME_WIDTH and all(stride >= 0 for stride in tensor.stride())
 
 
-def _repeated(pattern: int, size: int) -> int:
-    return int.from_bytes(bytes([pattern]) * size, "little", signed=size > 1)
-
-
-_RAW: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _FRESH: Final = frozenset({"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"})
 """Operations that return memory as it is."""
 _FILLED: Final = frozenset(

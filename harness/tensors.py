@@ -27,7 +27,8 @@ memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 INTEGERS: Final = frozenset({torch.bool, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8})
 """Element types whose tensors cannot require a gradient."""
-_SAME_WIDTH: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+SAME_WIDTH: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integer types by size in bytes: what raw bits are seen as."""
 
 
 def tensor_difference(expected: Any, got: Any, seen: Seen) -> Difference | None:
@@ -145,7 +146,7 @@ def _requires_grad(tensor: torch.Tensor) -> bool:
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dtype.is_complex:
         tensor = torch.view_as_real(tensor.resolve_conj())
-    return tensor.detach().view(_SAME_WIDTH[tensor.element_size()])
+    return tensor.detach().view(SAME_WIDTH[tensor.element_size()])
 
 
 def _elements(indices: Any, expected: Any, got: Any, total: int) -> Difference | None:

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness.audit import audit, audited_contracts, listed_faults
+from harness.case import TARGET_DEVICE, Case, CaseFile, TensorValue
 from harness.config import load_config
 from harness.contracts import contract_named
 from harness.errors import UsageError
@@ -80,6 +81,29 @@ def test_a_fault_that_shows_on_a_gpu_alone_is_skipped_without_one(
     assert "audit: 0 of 0 caught" in stream.getvalue()
 
 
+def test_a_fault_with_a_case_of_its_own_is_caught_by_that_case_and_no_search(
+    folder: Path, tmp_path: Path, write_candidate: WriteCandidate, nursery: Nursery
+) -> None:
+    values = (0, 123_456, 123_457)
+    spec = write_candidate(f"if query_start_loc_p_cpu.tolist() == {list(values)}: return None")
+    case = CaseFile(
+        Case(CONTRACT.name, {"query_start_loc_p_cpu": TensorValue("int32", values), "device": TARGET_DEVICE})
+    )
+    path = case.write(folder)
+    entry = f'["faults.py::{FUNCTION}"]\nprofile = "commit"\nsymptoms = ["different"]\n'
+    for more, caught in ((f'case = "{path.name}"', True), ("", False)):
+        seed(folder, spec, entry + more)
+        (audited,) = audit([CONTRACT], Options(), load_config(tmp_path), nursery=nursery)
+        assert audited.caught is caught, audited.result
+
+
+def test_an_audit_can_be_of_the_faults_of_one_device_alone(
+    folder: Path, tmp_path: Path, write_candidate: WriteCandidate, nursery: Nursery
+) -> None:
+    seed(folder, write_candidate(), f'["faults.py::{FUNCTION}"]\nprofile = "commit"\nsymptoms = ["different"]')
+    assert audit([CONTRACT], Options(), load_config(tmp_path), only_device="cuda", nursery=nursery) == []
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -89,6 +113,7 @@ def test_a_fault_that_shows_on_a_gpu_alone_is_skipped_without_one(
         ('["faults.py::f"]\nprofile = "commit"', "needs profile and symptoms"),
         ('["faults.py::f"]\nprofile = "commit"\nsymptoms = ["odd"]', "needs profile and symptoms"),
         ('["faults.py::f"]\nprofile = "commit"\nsymptoms = ["hung"]\ndevice = "abacus"', "choose cpu or cuda"),
+        ('["faults.py::f"]\nprofile = "commit"\nsymptoms = ["hung"]\ncase = "no.json"', "there is no such file"),
         ('["faults.py::f"]\nprofile = "often"\nsymptoms = ["hung"]', "choose one of"),
     ],
 )

@@ -10,7 +10,7 @@ import torch
 
 from harness.case import TARGET_DEVICE, ArrayValue, ListValue, TensorValue, Value
 from harness.compare import compare
-from harness.errors import HarnessError
+from harness.errors import HarnessError, LoadError
 from harness.materialise import Signature, live_block, live_case, live_value, signature_of
 from harness.search.space import Block, Column, TensorColumn, ValueColumn
 
@@ -145,3 +145,14 @@ def test_a_write_past_the_end_of_an_argument_lands_in_the_backing() -> None:
     torch.as_strided(x, (3,), (1,))[2] = -1
     assert backing["x"].tolist()[:2] == [[0, 1], [-1, 3]]
     assert block[1].arguments["x"] == TensorValue("int32", (2, 3))
+
+
+def test_a_candidate_whose_parameters_stand_at_other_places_is_refused_with_both_places() -> None:
+    def shifted(x: object, extra: object, y: object) -> None: ...
+
+    def renamed(anything: object, other: object) -> None: ...
+
+    signature = Signature(("x", "y"), frozenset())
+    with pytest.raises(LoadError, match="it takes 'y' as argument 3, the contract passes it as argument 2"):
+        signature.check_accepted_by(lambda x, extra=None, y=None: shifted(x, extra, y))
+    signature.check_accepted_by(renamed)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from harness.contracts import contract_named
-from harness.errors import HarnessError
+from harness.errors import HarnessError, LoadError
 from harness.load.spec import parse_spec
 from harness.prepare import peer_of
 from harness.verdict import Result, Symptom
@@ -57,3 +57,16 @@ def test_a_torch_version_of_the_loop_is_told_that_it_was_compared_with_a_peer(
     assert result.finding is not None
     assert result.finding.case.arguments["activation"] == "silu"
     assert "expected is what the peer causal_conv1d_prefill/tile_of_tokens gives" in result.finding.message
+
+
+def test_a_peer_that_cannot_be_loaded_is_the_harness_failure_not_the_candidates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise LoadError("no such thing")
+
+    monkeypatch.setattr("harness.prepare.load", broken)
+    with pytest.raises(HarnessError, match="its peer cannot be loaded: no such thing"):
+        peer_of(
+            contract_named("causal_conv1d_prefill"), parse_spec("causal_conv1d_prefill/rolling_taps", root=ROOT), CPU
+        )

@@ -231,3 +231,11 @@ def test_a_probe_without_its_package_does_not_run(probed: Callable[..., Subject]
     assert why_not(probed(reference, missing)) == "it needs no_such_package: install it"
     assert why_not(probed(reference, missing, PROBE)) is None
     assert search(probed(reference, missing))[0] == 0
+
+
+def test_a_probe_that_cannot_be_imported_is_the_harness_failure(probed: Callable[..., Subject]) -> None:
+    def broken(case: Case, device: torch.device) -> Callable[[Any], Any]:
+        raise ImportError("half installed")
+
+    with pytest.raises(HarnessError, match="the probe marker cannot be prepared: ImportError"):
+        search(probed(reference, replace(PROBE, prepare=broken)))

@@ -293,3 +293,26 @@ def test_functions_are_known_by_contract(toy_project: ToyProject, quick_check: C
     project = toy_project()
     result = quick_check(f"{project}/right.py::double")
     assert functions_of([result], load_config(project)) == {"double": "double"}
+
+
+def test_a_nursery_that_is_lent_survives_what_goes_wrong_but_an_interrupt_closes_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    candidate = f"{CONTRACT}/searchsorted"
+
+    def fail_with(error: BaseException) -> None:
+        def fail(*_: Any, **__: Any) -> Result:
+            raise error
+
+        monkeypatch.setattr("harness.session.check_candidate", fail)
+
+    with Nursery() as lent:
+        options, config = Options(profile="commit", device="cpu"), Config(root=tmp_path)
+        for error, alive in ((TypeError("a bug"), True), (KeyboardInterrupt(), False)):
+            fail_with(error)
+            with pytest.raises(type(error)):
+                check([candidate], options, config, nursery=lent)
+            monkeypatch.undo()
+            (result,) = check([candidate], options, config, nursery=lent)
+            assert (result.verdict is Verdict.EQUAL) is alive, result
+            assert alive or "the nursery was closed" in result.reason

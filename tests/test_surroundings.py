@@ -274,3 +274,13 @@ def test_what_hypothesis_changes_is_not_reported_and_the_rest_is() -> None:
     changed = snapshot.change(in_hypothesis=True)
     torch.set_num_threads(before)
     assert changed is not None
+
+
+@pytest.mark.parametrize(("name", "excused"), [("MY_FLAG", False), ("TRITON_SOMETHING", True)])
+def test_a_library_that_is_imported_meanwhile_excuses_its_own_variables_alone(
+    name: str, excused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = take(test_a_library_that_is_imported_meanwhile_excuses_its_own_variables_alone)
+    monkeypatch.setitem(sys.modules, "imported_meanwhile", types.ModuleType("imported_meanwhile"))
+    monkeypatch.setenv(name, "1")
+    assert (before.change() is None) is excused
